@@ -1,0 +1,114 @@
+"""Features relative to the other documents of their query: z-score and rank.
+
+They learn nothing: they depend on the query at hand alone. Rows are flat, ``[N, F]``, with
+``offsets [Q + 1]``; without offsets all rows are one query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+# Values sorted at once: keeps the memory of a large file's transform flat.
+_VALUES_AT_A_TIME = 8_000_000
+
+
+class QueryZScore(nn.Module):
+    """Each feature minus its mean over the query's documents, over its standard deviation there.
+
+    A feature that is constant within the query becomes 0.
+
+    Example:
+        >>> QueryZScore(1)(torch.tensor([[1.0], [3.0], [5.0]]), torch.tensor([0, 2, 3])).flatten()
+        tensor([-1.,  1.,  0.])
+    """
+
+    def __init__(self, in_features: int) -> None:
+        super().__init__()
+
+    def forward(self, features: Tensor, offsets: Tensor | None = None) -> Tensor:
+        if offsets is None:
+            centred = features - features.mean(0)
+            spread = centred.square().mean(0).sqrt().expand_as(centred)
+            size = features.abs().amax(0).expand_as(centred)
+        else:
+            lengths = offsets.diff()
+            centred = features - _per_query("mean", features, offsets, lengths)
+            spread = _per_query("mean", centred.square(), offsets, lengths).sqrt()
+            size = _per_query("max", features.abs(), offsets, lengths)
+        varies = spread > 1e-6 * size
+        return torch.where(varies, centred / torch.where(varies, spread, 1), 0)
+
+
+class QueryRank(nn.Module):
+    """Each feature's rank among the query's documents, scaled to -1 (the smallest) to 1 (the largest).
+
+    Equal values share the mean of their ranks; a feature that is constant within the query becomes 0.
+
+    Example:
+        >>> QueryRank(1)(torch.tensor([[0.1], [9.0], [5.0], [5.0], [7.0]]), torch.tensor([0, 2, 5])).flatten()
+        tensor([-1.0000,  1.0000, -0.5000, -0.5000,  1.0000])
+    """
+
+    def __init__(self, in_features: int) -> None:
+        super().__init__()
+
+    def forward(self, features: Tensor, offsets: Tensor | None = None) -> Tensor:
+        if torch.compiler.is_exporting() or torch.onnx.is_in_onnx_export():
+            above = (features[:, None] > features[None]).to(features.dtype).sum(1)
+            below = (features[:, None] < features[None]).to(features.dtype).sum(1)
+            return (above - below) / (above.new_full((), features.shape[0]) - 1).clamp(min=1)
+        if offsets is None:
+            offsets = torch.tensor([0, len(features)], device=features.device)
+        ranks = torch.empty_like(features)
+        for queries, width in _blocks_of_similar_length(offsets.diff(), features.shape[1]):
+            position = torch.arange(width, device=features.device)
+            mask = position < offsets.diff()[queries, None]
+            index = torch.where(mask, offsets[:-1][queries, None] + position, 0)
+            ranks[index[mask]] = _scaled_ranks(features[index], mask)[mask]
+        return ranks
+
+
+def _scaled_ranks(values: Tensor, mask: Tensor) -> Tensor:
+    """Mean ranks of ``values [B, L, F]`` along L, scaled to [-1, 1]: (below − above) / (n − 1)."""
+    length = values.shape[1]
+    values = torch.where(mask[..., None], values, float("inf")).transpose(1, 2).contiguous()
+    ordered, order = values.sort(dim=-1)
+    position = torch.arange(length, device=values.device).expand_as(ordered)
+    starts = torch.ones_like(ordered, dtype=torch.bool)
+    starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    first = torch.where(starts, position, 0).cummax(-1).values
+    ends = torch.ones_like(starts)
+    ends[..., :-1] = starts[..., 1:]
+    last = torch.where(ends, position, length).flip(-1).cummin(-1).values.flip(-1)
+    count = mask.sum(-1)[:, None, None]
+    # Infinities of absent items may tie with infinite features: the tie ends where the list does.
+    last = last.minimum(count - 1)
+    scaled = (first + last - (count - 1)).to(values.dtype) / (count - 1).clamp(min=1)
+    return torch.empty_like(values).scatter_(-1, order, scaled).transpose(1, 2)
+
+
+def _blocks_of_similar_length(lengths: Tensor, columns: int) -> Iterator[tuple[Tensor, int]]:
+    """Indices of queries to pad together, shortest first, with the length of the longest."""
+    by_length, order = lengths.sort()
+    sizes = by_length.tolist()
+    start = 0
+    while start < len(sizes):
+        stop = start + 1
+        while (
+            stop < len(sizes)
+            and (stop + 1 - start) * sizes[stop] * columns <= _VALUES_AT_A_TIME
+            and sizes[stop] <= max(8, sizes[start] * 3 // 2)
+        ):
+            stop += 1
+        if sizes[stop - 1]:
+            yield order[start:stop], sizes[stop - 1]
+        start = stop
+
+
+def _per_query(reduce: str, values: Tensor, offsets: Tensor, lengths: Tensor) -> Tensor:
+    """A reduction over each query's rows, given back to each row: ``[N, F]`` to ``[N, F]``."""
+    reduced = torch.segment_reduce(values.contiguous(), reduce, offsets=offsets, axis=0, initial=0)
+    return reduced.repeat_interleave(lengths, dim=0, output_size=len(values))

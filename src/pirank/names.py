@@ -1,0 +1,19 @@
+"""What to say to someone who wrote a name that is not there."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def unknown(kind: str, name: object, known: Iterable[str]) -> str:
+    """One line: what was given, the nearest valid name, and all of them.
+
+    Example:
+        >>> unknown("transform", "standrad", ["standard", "quantile"])
+        "unknown transform 'standrad': did you mean 'standard'? (known: standard, quantile)"
+    """
+    known = list(known)
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    guess = f": did you mean {near[0]!r}?" if near else ""
+    return f"unknown {kind} {name!r}{guess} (known: {', '.join(known)})"
