@@ -32,7 +32,8 @@ def each_list(
 
     Args:
         per_list: ``(scores [B, L], labels [B, L], mask [B, L] or None) -> [B]``. Absent items arrive with score 0,
-            label 0 and mask False; half precision arrives as float32. L may be 0 and lists may be empty.
+            label 0 and mask False; half precision arrives as float32. B and L may be 0 and lists may be empty. It
+            may also return several numbers a list, ``[B, C]``: C is then the last dimension of the result.
         scores: ``[..., L]``, or ``[N]`` with ``offsets``.
         labels: the same shape as ``scores``.
         mask: True at the items that are there, the same shape as ``scores``; None: all are.
@@ -60,7 +61,8 @@ def each_list(
         mask = mask.reshape(count, length)
     check_finite(scores, mask, "scores", check_values)
     check_finite(labels, mask, "labels", check_values)
-    return per_list(scores.reshape(count, length), labels.reshape(count, length), mask).reshape(batch_shape)
+    result = per_list(scores.reshape(count, length), labels.reshape(count, length), mask)
+    return result.reshape(batch_shape + result.shape[1:])
 
 
 def padded(values: Tensor, offsets: Tensor, fill: float = 0.0) -> tuple[Tensor, Tensor]:
@@ -84,9 +86,7 @@ def padded(values: Tensor, offsets: Tensor, fill: float = 0.0) -> tuple[Tensor, 
 def _each_flat(per_list: PerList, scores: Tensor, labels: Tensor, offsets: Tensor) -> Tensor:
     lengths = offsets.diff()
     lists = lengths.numel()
-    if lists == 0:
-        return scores.new_zeros(0)
-    longest = int(lengths.max())
+    longest = int(lengths.max()) if lists else 0
     if lists * longest <= max(_PADDING_WASTE * scores.numel(), _PADDING_SMALL):
         return _each_group(per_list, scores, labels, offsets[:-1], lengths, longest)
     results = []

@@ -1,14 +1,18 @@
-"""What every metric is: a function of the values in rank order, written once for the hard and the relaxed sort."""
+"""What every ranked metric is: a function of the values in rank order, written once for hard and relaxed sorts."""
 
 from __future__ import annotations
+
+from abc import abstractmethod
 
 import torch
 from torch import Tensor
 
-from pirank.lists import check_choice, check_k, each_list
+from pirank.metrics.labels import may_look
+from pirank.metrics.order import ranked_values
+from pirank.metrics.per_list import ListMetric
 
 
-class Metric:
+class Metric(ListMetric):
     """A ranking metric, defined by three functions.
 
     - :meth:`item_values`: what each item brings to the metric (a gain, a label, relevant or not);
@@ -17,33 +21,33 @@ class Metric:
 
     The hard metric puts the values in the order of a real sort, the relaxed metric in the order of a relaxed one:
     that the relaxation recovers the metric as the temperature falls to 0 therefore holds by construction.
-
-    Args:
-        k: the cutoff; None: the whole list.
     """
 
-    lower_is_better: bool = False
-    upper_bound: float = 1.0
-
-    def __init__(self, k: int | None = None) -> None:
-        check_k(k)
-        self.k = k
-
     def item_values(self, labels: Tensor) -> Tensor:
-        """What each item brings, above 0 where it is relevant: ``labels [B, L]`` to ``[B, L]``, 0 for a label of 0."""
-        raise NotImplementedError
+        """What each item brings, above 0 where it is relevant: ``labels [B, L]`` to ``[B, L]``.
+
+        The caller sets absent items to 0. Labels that mean nothing to the metric are refused on CPU tensors.
+        """
+        if may_look(labels):
+            self.check_labels(labels)
+        return self.values_of(labels)
+
+    @abstractmethod
+    def values_of(self, labels: Tensor) -> Tensor:
+        """The formula behind :meth:`item_values`, for labels that were checked."""
 
     def normaliser(self, values: Tensor, mask: Tensor | None) -> Tensor:
         """A number of the list that does not depend on the ranking: ``item values [B, L]`` to ``[B]``."""
         return values.new_ones(values.shape[0])
 
+    @abstractmethod
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
         """The metric from the first ``min(k, L)`` item values in rank order: ``[B, ranks]`` and ``[B]`` to ``[B]``.
 
-        Ranks beyond a list's own length hold 0. What a list without a relevant item gets does not matter, if it is
-        finite: the empty rule decides.
+        Ranks beyond a list's own length hold 0. Relaxed values lie between the items' values, so the formula must
+        make sense there, and be differentiable. What a list without a relevant item gets does not matter, if it
+        and its gradient are finite: the empty rule decides.
         """
-        raise NotImplementedError
 
     def loss(self, value: Tensor) -> Tensor:
         """The metric as something to minimise."""
@@ -53,27 +57,29 @@ class Metric:
         """How many ranks the metric looks at in a list."""
         return list_size if self.k is None else min(self.k, list_size)
 
-    def __call__(
-        self,
-        scores: Tensor,
-        labels: Tensor,
-        *,
-        mask: Tensor | None = None,
-        offsets: Tensor | None = None,
-        empty: str | None = None,
-        reduction: str = "mean",
-    ) -> Tensor:
-        """The hard metric. Ties in the scores keep the input's order."""
-        check_choice("reduction", reduction, ("mean", "none"))
-        empty = "skip" if empty is None else empty
-        per_list = each_list(self._hard, scores, labels, mask=mask, offsets=offsets)
-        if reduction == "none":
-            return per_list
-        return per_list.nanmean()
-
-    def _hard(self, scores: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
+    def per_list(
+        self, scores: Tensor, labels: Tensor, mask: Tensor | None, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         values = self.item_values(labels)
-        keys = scores if mask is None else scores.masked_fill(~mask, float("-inf"))
-        order = keys.argsort(dim=-1, descending=True, stable=True)[:, : self.ranks(scores.shape[-1])]
-        value = self.of_ranked(values.gather(-1, order), self.normaliser(values, mask))
-        return torch.where((values > 0).any(-1), value, float("nan"))
+        if mask is not None:
+            values = torch.where(mask, values, 0)
+        ranked = ranked_values(scores, values, mask, self.ranks(scores.shape[-1]), self.ties, generator)
+        normaliser = self.normaliser(values, mask)
+        return self.of_ranked(ranked, normaliser), normaliser, (values > 0).any(-1)
+
+
+def over(numerator: Tensor, denominator: Tensor) -> Tensor:
+    """``numerator / denominator``, and the numerator where the denominator is 0: finite, gradient included."""
+    return numerator / torch.where(denominator > 0, denominator, 1)
+
+
+def rank_numbers(ranked: Tensor) -> Tensor:
+    """1, 2, … for each of the ranks, ``[ranks]``."""
+    return torch.arange(1, ranked.shape[-1] + 1, dtype=ranked.dtype, device=ranked.device)
+
+
+def lengths_of(values: Tensor, mask: Tensor | None) -> Tensor:
+    """How many items each list holds, ``[B]``, as floating-point numbers."""
+    if mask is None:
+        return values.new_full((values.shape[0],), values.shape[-1])
+    return mask.sum(-1).to(values.dtype)

@@ -2,35 +2,90 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor
 
-from pirank.metrics.base import Metric
+from pirank.metrics.base import Metric, over, rank_numbers
+from pirank.metrics.conventions import option_of
+from pirank.metrics.labels import Gain, check_gain, check_gains, gains_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from pirank.metrics.conventions import Rules
 
 
-def discounts(ranks: int, like: Tensor) -> Tensor:
-    """1/log2(1 + rank) for ranks 1 to ``ranks``."""
-    return 1 / torch.log2(torch.arange(2, ranks + 2, dtype=like.dtype, device=like.device))
+class DCG(Metric):
+    r"""Discounted cumulative gain.
+
+    .. math:: \mathrm{DCG@}k = \sum_{j=1}^{k} \frac{g(y_{\pi_j})}{\log_2(1 + j)}, \qquad g(y) = 2^y - 1
+
+    It has no upper bound of its own, so as a loss it is −DCG.
+
+    Args:
+        k: the cutoff; None: the whole list.
+        gain: ``"exp2"`` (2^y − 1), ``"linear"`` (y), or a function of the labels.
+        rules: ``ties``, ``average``, ``empty``, ``seed``, ``convention``; see :class:`ListMetric`.
+
+    Example:
+        >>> DCG()(torch.tensor([2.0, 1.0]), torch.tensor([2.0, 1.0]))
+        tensor(3.6309)
+
+    References:
+        Järvelin, Kekäläinen: Cumulated gain-based evaluation of IR techniques, TOIS 2002.
+        Burges et al.: Learning to rank using gradient descent, ICML 2005 (exponential gains).
+    """
+
+    key = "dcg"
+    upper_bound = 0.0
+    linear = True
+
+    def __init__(self, k: int | None = None, *, gain: Gain | None = None, **rules: Unpack[Rules]) -> None:
+        super().__init__(k, **rules)
+        self.gain: Gain = option_of(self.key, self.convention, "gain") if gain is None else gain
+        check_gain(self.gain)
+
+    def check_labels(self, labels: Tensor) -> None:
+        check_gains(labels, self.gain)
+
+    def values_of(self, labels: Tensor) -> Tensor:
+        return gains_of(labels, self.gain)
+
+    def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
+        return (ranked * discounts(ranked)).sum(-1)
 
 
-class NDCG(Metric):
-    r"""Normalised discounted cumulative gain.
+class NDCG(DCG):
+    r"""Normalised discounted cumulative gain: the DCG over that of the best ranking of the list.
 
-    .. math:: \mathrm{NDCG@}k = \frac{1}{Z} \sum_{j=1}^{k} \frac{2^{y_{\pi_j}} - 1}{\log_2(1 + j)}
+    .. math:: \mathrm{NDCG@}k = \mathrm{DCG@}k \,/\, \max_\pi \mathrm{DCG@}k
+
+    Args:
+        k: the cutoff; None: the whole list.
+        gain: ``"exp2"`` (2^y − 1), ``"linear"`` (y), or a function of the labels.
+        rules: ``ties``, ``average``, ``empty``, ``seed``, ``convention``; see :class:`ListMetric`.
 
     Example:
         >>> NDCG(k=10)(torch.tensor([2.0, 1.0]), torch.tensor([0.0, 1.0]))
         tensor(0.6309)
+
+    References:
+        Järvelin, Kekäläinen: Cumulated gain-based evaluation of IR techniques, TOIS 2002.
     """
 
-    def item_values(self, labels: Tensor) -> Tensor:
-        return torch.exp2(labels) - 1
+    key = "ndcg"
+    upper_bound = 1.0
 
     def normaliser(self, values: Tensor, mask: Tensor | None) -> Tensor:
-        ranks = self.ranks(values.shape[-1])
-        best = values.topk(ranks, dim=-1).values
-        return (best * discounts(ranks, values)).sum(-1)
+        best = values.topk(self.ranks(values.shape[-1]), dim=-1).values
+        return (best * discounts(best)).sum(-1)
 
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
-        dcg = (ranked * discounts(ranked.shape[-1], ranked)).sum(-1)
-        return dcg / torch.where(normaliser > 0, normaliser, 1)
+        return over(super().of_ranked(ranked, normaliser), normaliser)
+
+
+def discounts(ranked: Tensor) -> Tensor:
+    """1/log2(1 + rank) for each of the ranks, ``[ranks]``."""
+    return 1 / torch.log2(1 + rank_numbers(ranked))

@@ -1,0 +1,52 @@
+"""Item values in the order of a real sort, and what happens at ties."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def ranked_values(
+    scores: Tensor,
+    values: Tensor,
+    mask: Tensor | None,
+    ranks: int,
+    ties: str = "stable",
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """The item values at the first ranks of each list.
+
+    Args:
+        scores: ``[B, L]``, higher ranks first.
+        values: ``[B, L]``, 0 at absent items.
+        mask: ``[B, L]``, True at the items that are there.
+        ranks: how many ranks, at most L.
+        ties: the order among equal scores: ``"stable"``, the input's; ``"pessimistic"``, the lowest value first;
+            ``"random"``, drawn from ``generator``; ``"average"``: each tied item gets the mean value of its ties.
+
+    Returns:
+        ``[B, ranks]``, 0 beyond a list's own length.
+    """
+    keys = scores if mask is None else scores.masked_fill(~mask, float("-inf"))
+    if ties == "average":
+        return _mean_over_ties(keys, values)[:, :ranks]
+    if ties == "stable":
+        return values.gather(-1, keys.argsort(dim=-1, descending=True, stable=True)[:, :ranks])
+    if ties == "pessimistic":
+        first = values.argsort(dim=-1)
+    else:
+        first = torch.rand(keys.shape, generator=generator, device=keys.device).argsort(dim=-1)
+    # A stable sort keeps the first order among equals.
+    order = keys.gather(-1, first).argsort(dim=-1, descending=True, stable=True)[:, :ranks]
+    return values.gather(-1, first.gather(-1, order))
+
+
+def _mean_over_ties(keys: Tensor, values: Tensor) -> Tensor:
+    """The expected value at each rank over all orders of the ties, ``[B, L]``."""
+    keys, order = keys.sort(dim=-1, descending=True)
+    group = torch.zeros_like(order)
+    group[:, 1:] = (keys[:, 1:] != keys[:, :-1]).cumsum(-1)
+    values = values.gather(-1, order)
+    sums = torch.zeros_like(values).scatter_add(-1, group, values)
+    sizes = torch.zeros_like(values).scatter_add(-1, group, torch.ones_like(values))
+    return (sums / sizes.clamp(min=1)).gather(-1, group)
