@@ -9,12 +9,12 @@ from pirank.metrics.labels import check_not_negative
 
 
 class ARP(Metric):
-    r"""Average relevance position: the mean rank of the list's items, each counted by its label. Lower is better.
+    r"""Average relevance position: the mean rank of a list's items, weighed by label. Lower is better.
 
     .. math:: \mathrm{RP} = \frac{\sum_{j=1}^{L} y_{\pi_j}\, j}{\sum_{j=1}^{L} y_j}
 
-    With ``k``, only the first k ranks enter the numerator. That is what a loss with a cutoff can see, but as a
-    metric it rewards pushing relevant items *beyond* rank k: leave ``k`` at None to evaluate.
+    With ``k``, only the first k ranks enter the numerator. That is what a loss with a cutoff can see, but as
+    a metric it rewards pushing relevant items *beyond* rank k: leave ``k`` at None to evaluate.
 
     Args:
         k: the cutoff of the numerator; None: the whole list.

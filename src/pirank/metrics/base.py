@@ -1,4 +1,4 @@
-"""What every ranked metric is: a function of the values in rank order, written once for hard and relaxed sorts."""
+"""What every ranked metric is: a function of the values in rank order, for hard and relaxed sorts alike."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ class Metric(ListMetric):
     - :meth:`normaliser`: a number of the list that does not depend on the ranking (the ideal DCG, ...);
     - :meth:`of_ranked`: the metric from the item values in rank order.
 
-    The hard metric puts the values in the order of a real sort, the relaxed metric in the order of a relaxed one:
-    that the relaxation recovers the metric as the temperature falls to 0 therefore holds by construction.
+    The hard metric puts the values in the order of a real sort, the relaxed metric in the order of a relaxed
+    one: that the relaxation recovers the metric as the temperature falls to 0 therefore holds by
+    construction.
     """
 
     def item_values(self, labels: Tensor) -> Tensor:
@@ -42,11 +43,11 @@ class Metric(ListMetric):
 
     @abstractmethod
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
-        """The metric from the first ``min(k, L)`` item values in rank order: ``[B, ranks]`` and ``[B]`` to ``[B]``.
+        """The metric of the first ``min(k, L)`` values by rank, ``[B, ranks]`` and ``[B]`` to ``[B]``.
 
-        Ranks beyond a list's own length hold 0. Relaxed values lie between the items' values, so the formula must
-        make sense there, and be differentiable. What a list without a relevant item gets does not matter, if it
-        and its gradient are finite: the empty rule decides.
+        Ranks beyond a list's own length hold 0. Relaxed values lie between the items' values, so the formula
+        must make sense there, and be differentiable. What a list without a relevant item gets does not
+        matter, if it and its gradient are finite: the empty rule decides.
         """
 
     def loss(self, value: Tensor) -> Tensor:
@@ -69,7 +70,7 @@ class Metric(ListMetric):
 
 
 def over(numerator: Tensor, denominator: Tensor) -> Tensor:
-    """``numerator / denominator``, and the numerator where the denominator is 0: finite, gradient included."""
+    """``numerator / denominator``; the numerator where the denominator is 0: finite, with its gradient."""
     return numerator / torch.where(denominator > 0, denominator, 1)
 
 

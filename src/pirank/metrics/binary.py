@@ -1,7 +1,7 @@
 """Metrics of relevant and irrelevant items: precision, recall, hit rate, MRR, average precision, RBP.
 
-On relaxed ranked values r_j in [0, 1] each formula reads as an expectation: r_j is the share of relevant items at
-rank j, and Π_{i<j} (1 − r_i) that none stands before.
+On relaxed ranked values r_j in [0, 1] each formula reads as an expectation: r_j is the share of relevant
+items at rank j, and Π_{i<j} (1 − r_i) that none stands before.
 """
 
 from __future__ import annotations
@@ -214,7 +214,9 @@ class RBP(BinaryMetric):
     ) -> None:
         super().__init__(k, threshold=threshold, **rules)
         if not 0 < persistence < 1:
-            raise ValueError(f"persistence must lie between 0 and 1, the chance to read on: got {persistence}")
+            raise ValueError(
+                f"persistence must lie between 0 and 1, the chance to read on: got {persistence}"
+            )
         self.persistence = persistence
 
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:

@@ -1,9 +1,10 @@
 """What the tools of the field agree and disagree on, as named bundles of options.
 
-A convention answers four questions that a metric's formula leaves open: what a label is worth (``gain``), in what
-order tied items stand (``ties``), what a list without a relevant item counts (``empty``) and how lists are averaged
-(``average``); for some metrics also what they are divided by (``denominator``). A row below holds a tool's answers:
-``"*"`` for every metric, then what a metric answers differently there. An option given by name wins.
+A convention answers four questions that a metric's formula leaves open: what a label is worth (``gain``), in
+what order tied items stand (``ties``), what a list without a relevant item counts (``empty``) and how lists
+are averaged (``average``); for some metrics also what they are divided by (``denominator``). A row below
+holds a tool's answers: ``"*"`` for every metric, then what a metric answers differently there. An option
+given by name wins.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a label means to a metric: a gain, relevant or not, a grade; and the errors for labels that mean nothing."""
+"""What a label means to a metric, and the errors for labels that mean nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from pirank.lists import check_choice
 
 Gain = str | Callable[[Tensor], Tensor]
-"""``"exp2"``: 2^y − 1; ``"linear"``: y; or a function of the labels ``[B, L]`` that gives gains of at least 0."""
+"""``"exp2"``: 2^y − 1; ``"linear"``: y; or a function of labels ``[B, L]`` that gives gains of at least 0."""
 
 # Gains are summed over a list: leave 2^20 times room below the largest float.
 _ROOM = 20

@@ -21,8 +21,9 @@ def ranked_values(
         values: ``[B, L]``, 0 at absent items.
         mask: ``[B, L]``, True at the items that are there.
         ranks: how many ranks, at most L.
-        ties: the order among equal scores: ``"stable"``, the input's; ``"pessimistic"``, the lowest value first;
-            ``"random"``, drawn from ``generator``; ``"average"``: each tied item gets the mean value of its ties.
+        ties: the order among equal scores: ``"stable"``, the input's; ``"pessimistic"``, the lowest value
+            first; ``"random"``, drawn from ``generator``; ``"average"``: each tied item gets the mean value
+            of its ties.
 
     Returns:
         ``[B, ranks]``, 0 beyond a list's own length.

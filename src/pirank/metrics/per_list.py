@@ -1,9 +1,10 @@
-"""The door of every metric: any layout in, one number a list inside, the rules for blank lists and averages."""
+"""The door of every metric: any layout in, one number a list, the rules for blank lists and averages."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
+from inspect import signature
 from typing import ClassVar
 
 import torch
@@ -19,12 +20,12 @@ class ListMetric(ABC):
 
     Args:
         k: the cutoff; None: the whole list.
-        ties: the order among equal scores: ``"stable"`` (the input's order), ``"pessimistic"`` (the worst for the
-            metric), ``"random"`` (drawn from ``seed`` afresh in each call), or ``"average"`` (the expectation over
-            all orders; only metrics linear in the item values have it).
-        average: ``"macro"``: every list counts the same; ``"micro"``: the sum of the numerators over the sum of
-            the denominators, so that a list counts as much as its normaliser (its ideal DCG, its number of relevant
-            items, the sum of its labels, its number of pairs).
+        ties: the order among equal scores: ``"stable"`` (the input's order), ``"pessimistic"`` (the worst for
+            the metric), ``"random"`` (drawn from ``seed`` afresh in each call), or ``"average"`` (the
+            expectation over all orders; only metrics linear in the item values have it).
+        average: ``"macro"``: every list counts the same; ``"micro"``: the sum of the numerators over the sum
+            of the denominators, so that a list counts as much as its normaliser (its ideal DCG, its number of
+            relevant items, the sum of its labels, its number of pairs).
         empty: what a list without a relevant item counts: ``"skip"`` (left out), ``"zero"``, ``"one"``, or
             ``"error"``.
         seed: of the random ties.
@@ -57,8 +58,8 @@ class ListMetric(ABC):
         self.empty = self._option("empty", empty, EMPTY)
         if self.ties == "average" and not self.linear:
             raise ValueError(
-                f"ties='average' is the expectation over all orders only for metrics linear in the ranked values, "
-                f"which {type(self).__name__} is not: choose another ties="
+                f"ties='average' is the expectation over all orders only for metrics linear in the ranked "
+                f"values, which {type(self).__name__} is not: choose another ties="
             )
 
     @property
@@ -106,10 +107,10 @@ class ListMetric(ABC):
             offsets: ``[Q + 1]``: list q holds the items ``offsets[q]`` to ``offsets[q + 1]`` of flat scores.
             weights: one number of at least 0 a list, for the mean.
             empty: overrides the metric's own rule for lists without a relevant item.
-            reduction: ``"mean"`` over the lists (NaN if all are skipped), or ``"none"``: one number a list, NaN
-                where skipped.
-            check_values: refuse NaN, infinities and meaningless labels. None: on CPU tensors only, because looking
-                at values makes a GPU wait; unchecked, a list with a NaN gets NaN.
+            reduction: ``"mean"`` over the lists (NaN if all are skipped), or ``"none"``: one number a list,
+                NaN where skipped.
+            check_values: refuse NaN, infinities and meaningless labels. None: on CPU tensors only, because
+                looking at values makes a GPU wait; unchecked, a list with a NaN gets NaN.
 
         Returns:
             A number, or with ``reduction="none"`` one a list: ``[...]``, or ``[Q]`` with ``offsets``.
@@ -145,7 +146,9 @@ class ListMetric(ABC):
         value, normaliser, found = self.per_list(scores, labels, mask, generator)
         # Values that nobody looked at: a NaN that went in comes out, whatever rank it was sorted to.
         broken = (scores + labels).isnan().any(-1)
-        return torch.stack([torch.where(broken, float("nan"), value), normaliser, (found | broken).to(value)], -1)
+        return torch.stack(
+            [torch.where(broken, float("nan"), value), normaliser, (found | broken).to(value)], -1
+        )
 
     def _option(self, option: str, given: str | None, choices: tuple[str, ...]) -> str:
         value = option_of(self.key, self.convention, option) if given is None else given
@@ -153,15 +156,14 @@ class ListMetric(ABC):
         return value
 
     def __repr__(self) -> str:
-        parts = [] if self.k is None else [f"k={self.k}"]
-        if self.convention is not None:
-            parts.append(f"convention={self.convention!r}")
-        for option, value in sorted(vars(self).items()):
-            try:
-                usual = option_of(self.key, self.convention, option)
-            except KeyError:
-                continue
-            if value != usual:
+        usual = {"k": None, "convention": None, "seed": 0}
+        usual |= {
+            p.name: p.default for p in signature(type(self)).parameters.values() if p.default is not None
+        }
+        parts = []
+        for option, value in vars(self).items():
+            default = usual[option] if option in usual else option_of(self.key, self.convention, option)
+            if value != default:
                 parts.append(f"{option}={value!r}")
         return f"{type(self).__name__}({', '.join(parts)})"
 

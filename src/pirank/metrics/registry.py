@@ -17,7 +17,13 @@ _METRICS: dict[str, type[ListMetric]] = {
     metric.key: metric
     for metric in (DCG, NDCG, ARP, Precision, Recall, MRR, AveragePrecision, ERR, RBP, HitRate, OPA)
 }
-_ALIASES = {"map": "ap", "average_precision": "ap", "p": "precision", "hit": "hit_rate", "hitrate": "hit_rate"}
+_ALIASES = {
+    "map": "ap",
+    "average_precision": "ap",
+    "p": "precision",
+    "hit": "hit_rate",
+    "hitrate": "hit_rate",
+}
 
 
 def names() -> list[str]:
