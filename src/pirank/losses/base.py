@@ -45,7 +45,7 @@ def list_loss(
         mask: True at the items that are there, the same shape as ``scores``; None: all are.
         offsets: ``[Q + 1]`` boundaries of flat lists, from 0 to N.
         weights: one non-negative number a list.
-        reduction: ``"mean"``: weighted over the lists; ``"sum"``; ``"none"``: one number a list, 0 for a blank one.
+        reduction: ``"mean"``: weighted over the lists; ``"sum"``; ``"none"``: one number a list.
         empty: what ``"mean"`` does with blank lists: ``"skip"`` leaves them out, ``"zero"`` counts them as 0.
         relevant: which labels make an item relevant, elementwise.
 

@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+from pirank.losses.approx import ApproxMRRLoss, ApproxNDCGLoss
 from pirank.losses.base import ListLoss, nearest
-from pirank.losses.pointwise import MSELoss
+from pirank.losses.lambdas import LambdaLoss, LambdaRankLoss
+from pirank.losses.listwise import ListMLELoss, ListNetLoss, PositionAwareListMLELoss, SoftmaxLoss
+from pirank.losses.pairwise import PairwiseHingeLoss, RankNetLoss
+from pirank.losses.pointwise import MSELoss, OrdinalLoss, SigmoidCrossEntropyLoss
 
 LOSSES: dict[str, type[ListLoss]] = {
     "mse": MSELoss,
+    "sigmoid-ce": SigmoidCrossEntropyLoss,
+    "ordinal": OrdinalLoss,
+    "ranknet": RankNetLoss,
+    "pairwise-hinge": PairwiseHingeLoss,
+    "lambdarank": LambdaRankLoss,
+    "lambdaloss": LambdaLoss,
+    "softmax": SoftmaxLoss,
+    "listnet": ListNetLoss,
+    "listmle": ListMLELoss,
+    "p-listmle": PositionAwareListMLELoss,
+    "approx-ndcg": ApproxNDCGLoss,
+    "approx-mrr": ApproxMRRLoss,
 }
 
 
@@ -21,8 +37,8 @@ def get(name: str, **options: Any) -> ListLoss:
     """The loss of that name as a module, with its options.
 
     Example:
-        >>> get("mse", reduction="sum")
-        MSELoss(reduction='sum')
+        >>> get("lambdarank", k=10)
+        LambdaRankLoss(k=10)
     """
     if name not in LOSSES:
         raise ValueError(f"there is no loss {name!r}{nearest(name, LOSSES)}")

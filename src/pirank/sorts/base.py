@@ -57,7 +57,7 @@ class Sort:
                 f"values must have the shape of scores, one value an item: "
                 f"got values {list(values.shape)} and scores {list(shape)}"
             )
-        values = values.to(scores.dtype).reshape(shape[:-1].numel(), 1, shape[-1])
+        values = values.to(scores.dtype).reshape(-1, 1, shape[-1])
         if mask is not None:
             values = torch.where(mask[:, None], values, 0)
         tau = self.temperature_of(scores, mask)
@@ -109,8 +109,8 @@ class Sort:
         scores = in_full_precision(scores)
         if mask is not None:
             scores = torch.where(mask, scores, 0)
-            mask = mask.reshape(shape[:-1].numel(), shape[-1])
-        scores = scores.reshape(shape[:-1].numel(), shape[-1])
+            mask = mask.reshape(-1, shape[-1])
+        scores = scores.reshape(-1, shape[-1])
         check_finite(scores, mask, "scores")
         return scores, mask, shape, shape[-1] if k is None else k
 

@@ -1,0 +1,213 @@
+"""Pairwise losses in which a pair weighs what swapping its two items would do to a metric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pirank.lists import check_choice, check_k
+from pirank.losses.base import ListLoss, list_loss
+from pirank.losses.pairs import logistic, sum_over_pairs
+from pirank.metrics.ndcg import NDCG
+
+METRICS = ("ndcg", "dcg", "precision", "arp", "mrr")
+
+
+def lambdarank_loss(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    k: int | None = 10,
+    metric: str = "ndcg",
+    mask: Tensor | None = None,
+    offsets: Tensor | None = None,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
+    empty: str = "skip",
+) -> Tensor:
+    r"""LambdaRank: RankNet with each pair weighed by what swapping its items would change in a metric.
+
+    .. math::
+        \ell(s, y) = \sum_{i, j} \mathbb 1(y_i > y_j)\,
+        \bigl|\Delta\mathrm{NDCG@}k(i, j)\bigr| \log\bigl(1 + e^{-(s_i - s_j)}\bigr)
+
+    The swap is of the two items at their current ranks (ties in the scores keep the input's order); its
+    weight is not differentiated. Pairs with both items below rank k weigh nothing, so with a cutoff the loss
+    takes O(kL).
+
+    Args:
+        scores, labels, mask, offsets, weights, reduction, empty: as in :func:`~pirank.losses.list_loss`.
+        k: the metric's cutoff; None: the whole list.
+        metric: ``"ndcg"``, ``"dcg"``, ``"precision"``, ``"arp"`` or ``"mrr"``. Precision and MRR take labels
+            above 0 as relevant; ARP has no cutoff and takes ``k=None``.
+
+    Example:
+        >>> lambdarank_loss(torch.tensor([2.0, 1.0, 3.0]), torch.tensor([1.0, 0.0, 0.0]))
+        tensor(0.5257)
+
+    References:
+        Burges, Ragno, Le: Learning to rank with nonsmooth cost functions, NeurIPS 2006.
+    """
+    check_k(k)
+    check_choice("metric", metric, METRICS)
+    if metric == "arp" and k is not None:
+        raise ValueError(f"k must be None with metric='arp', which looks at the whole list: got k={k}")
+    if metric == "precision" and k is None:
+        raise ValueError(
+            "k must be given with metric='precision': no swap changes the whole list's precision"
+        )
+    return list_loss(
+        lambda s, y, m: _lambdarank(s, y, m, k, metric),
+        scores, labels,
+        mask=mask, offsets=offsets, weights=weights, reduction=reduction, empty=empty,
+    )  # fmt: skip
+
+
+def lambdaloss(
+    scores: Tensor,
+    labels: Tensor,
+    *,
+    scheme: str = "ndcg2++",
+    k: int | None = None,
+    mu: float = 10.0,
+    mask: Tensor | None = None,
+    offsets: Tensor | None = None,
+    weights: Tensor | None = None,
+    reduction: str = "mean",
+    empty: str = "skip",
+) -> Tensor:
+    r"""LambdaLoss: NDCG-Loss2 and NDCG-Loss2++, a tighter bound on NDCG than LambdaRank's.
+
+    .. math::
+        \ell(s, y) = \sum_{i, j} \mathbb 1(y_i > y_j)\, w_{ij} \log\bigl(1 + e^{-(s_i - s_j)}\bigr), \qquad
+        w^{\text{2}}_{ij} = |G_i - G_j|\, |D(|r_i - r_j|) - D(|r_i - r_j| + 1)|, \qquad
+        w^{\text{2++}}_{ij} = \mu\, w^{\text{2}}_{ij} + |G_i - G_j|\, |D(r_i) - D(r_j)|
+
+    with G the gain over the ideal DCG, D(r) = 1/log2(1 + r), and r the current ranks; not differentiated.
+
+    Args:
+        scores, labels, mask, offsets, weights, reduction, empty: as in :func:`~pirank.losses.list_loss`.
+        scheme: ``"ndcg2"`` or ``"ndcg2++"``.
+        k: optimise NDCG@k: in w² a pair whose lower item is at rank r > k weighs 1/(1 − D(r)) times as much,
+            and in the second term of w²⁺⁺ discounts end at k.
+        mu: μ, the share of w² in w²⁺⁺.
+
+    Example:
+        >>> lambdaloss(torch.tensor([2.0, 1.0, 3.0]), torch.tensor([1.0, 0.0, 0.0]), scheme="ndcg2")
+        tensor(0.6003)
+
+    References:
+        Wang, Li, Golbandi, Bendersky, Najork: The LambdaLoss framework for ranking metric optimization, CIKM
+        2018.
+        Jagerman, Qin, Wang, Bendersky, Najork: On optimizing top-k metrics for neural ranking models, SIGIR
+        2022.
+    """
+    check_k(k)
+    check_choice("scheme", scheme, ("ndcg2", "ndcg2++"))
+    if not 0 <= mu < float("inf"):
+        raise ValueError(f"mu must be a finite number of at least 0, got {mu}")
+    return list_loss(
+        lambda s, y, m: _lambdaloss(s, y, m, k, mu, scheme == "ndcg2++"),
+        scores, labels,
+        mask=mask, offsets=offsets, weights=weights, reduction=reduction, empty=empty,
+    )  # fmt: skip
+
+
+class LambdaRankLoss(ListLoss, function=lambdarank_loss):
+    """:func:`lambdarank_loss` as a module."""
+
+
+class LambdaLoss(ListLoss, function=lambdaloss):
+    """:func:`lambdaloss` as a module."""
+
+
+def _lambdarank(scores: Tensor, labels: Tensor, mask: Tensor | None, k: int | None, metric: str) -> Tensor:
+    order, ranks = _ranking(scores, mask)
+    if metric == "mrr":
+        weight, known = _change_of_reciprocal_rank, _reciprocal_rank_terms(labels, ranks, k)
+    else:
+        weight, known = _change_of_gain_times_discount, _gain_and_discount(labels, mask, ranks, k, metric)
+    if k is None or k >= scores.shape[-1]:
+        return sum_over_pairs(scores, labels, mask, logistic, weight, known)
+    return sum_over_pairs(scores, labels, mask, logistic, weight, known, first=order, rows=k)
+
+
+def _ranking(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The items in rank order and each item's rank from 1, ``[B, L]`` each; absent items come last."""
+    keys = scores.detach() if mask is None else scores.detach().masked_fill(~mask, float("-inf"))
+    order = keys.argsort(dim=-1, descending=True, stable=True)
+    position = torch.arange(1, keys.shape[-1] + 1, dtype=keys.dtype, device=keys.device)
+    return order, torch.empty_like(keys).scatter_(-1, order, position.expand_as(keys))
+
+
+def _discount(ranks: Tensor, k: int | None) -> Tensor:
+    """1/log2(1 + rank), 0 below the cutoff."""
+    discount = 1 / torch.log2(1 + ranks)
+    return discount if k is None else discount * (ranks <= k)
+
+
+def _gain_and_discount(
+    labels: Tensor, mask: Tensor | None, ranks: Tensor, k: int | None, metric: str
+) -> tuple[Tensor, Tensor]:
+    """The two factors whose product, summed over the items, is the metric."""
+    if metric == "arp":
+        return labels / _above_zero(labels.sum(-1, keepdim=True)), ranks
+    if metric == "precision" and k is not None:
+        return (labels > 0).to(labels.dtype), (ranks <= k).to(ranks.dtype) / k
+    ndcg = NDCG(k=k)
+    gains = ndcg.item_values(labels)
+    if metric == "ndcg":
+        gains = gains / _above_zero(ndcg.normaliser(gains, mask)[:, None])
+    return gains, _discount(ranks, k)
+
+
+def _change_of_gain_times_discount(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
+    """|ΔM| = |(G_i − G_j)(D_i − D_j)|."""
+    return ((one[0] - other[0]) * (one[1] - other[1])).abs_()
+
+
+def _reciprocal_rank_terms(labels: Tensor, ranks: Tensor, k: int | None) -> tuple[Tensor, ...]:
+    """Of an item: is it relevant, its rank, the best rank of the others that are, of all that are, and k."""
+    relevant = labels > 0
+    of_relevant = torch.where(relevant, ranks, float("inf"))
+    best = of_relevant.topk(min(2, ranks.shape[-1]), dim=-1, largest=False).values
+    first, second = (
+        best[:, :1],
+        best[:, 1:] if best.shape[-1] > 1 else torch.full_like(best[:, :1], float("inf")),
+    )
+    others = torch.where(ranks == first, second, first)
+    cutoff = torch.full_like(ranks, float("inf") if k is None else k)
+    return relevant.to(ranks.dtype), ranks, others, first.expand_as(ranks), cutoff
+
+
+def _change_of_reciprocal_rank(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
+    """|ΔMRR|: the relevant one of two items goes to the other's rank; the first of all that are counts."""
+    relevant, rank, others, first, cutoff = one
+    moved = torch.where(relevant > 0, torch.minimum(other[1], others), torch.minimum(rank, other[2]))
+    change = (moved.reciprocal() * (moved <= cutoff) - first.reciprocal() * (first <= cutoff)).abs()
+    return change * (relevant != other[0])
+
+
+def _lambdaloss(
+    scores: Tensor, labels: Tensor, mask: Tensor | None, k: int | None, mu: float, plus_plus: bool
+) -> Tensor:
+    _, ranks = _ranking(scores, mask)
+    gains, discount = _gain_and_discount(labels, mask, ranks, k, "ndcg")
+
+    def weight(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
+        apart = (one[1] - other[1]).abs().clamp_(min=1)
+        result = _discount(apart, None) - _discount(apart + 1, None)
+        if k is not None:
+            lower = torch.maximum(one[1], other[1]).clamp_(min=2)
+            result = torch.where(lower > k, result / (1 - _discount(lower, None)), result)
+        if plus_plus:
+            result = mu * result + (one[2] - other[2]).abs()
+        return result * (one[0] - other[0]).abs()
+
+    return sum_over_pairs(scores, labels, mask, logistic, weight, (gains, ranks, discount))
+
+
+def _above_zero(normaliser: Tensor) -> Tensor:
+    return torch.where(normaliser > 0, normaliser, 1)

@@ -1,0 +1,143 @@
+"""Values written out by hand, a list each."""
+
+from math import exp, log, log2
+
+import pytest
+import torch
+
+from pirank import losses
+
+SCORES = [2.0, 1.0, 3.0]
+
+
+def softplus(x):
+    return log(1 + exp(x))
+
+
+def sigmoid(x):
+    return 1 / (1 + exp(-x))
+
+
+LSE = log(exp(2) + exp(1) + exp(3))
+# Labels 1, 0, 2 and scores 2, 1, 3: ranks 2, 3, 1; gains 1, 0, 3; the ranking is the ideal one.
+IDEAL = 3 + 1 / log2(3)
+CASES = [
+    ("mse", {}, [1, 0, 2], (1 + 1 + 1) / 3),
+    ("sigmoid-ce", {}, [1, 0, 0], (softplus(-2) + softplus(1) + softplus(3)) / 3),
+    ("sigmoid-ce", {}, [2, 0, 0], (softplus(-2) + softplus(1) + softplus(3)) / 3),
+    ("sigmoid-ce", {"clip": False}, [2, 0, 0], (softplus(2) - 4 + softplus(1) + softplus(3)) / 3),
+    (
+        "ordinal",
+        {"levels": 2},
+        [1, 0, 2],
+        (
+            (softplus(-1.5) + softplus(0.5))
+            + (softplus(0.5) + softplus(-0.5))
+            + (softplus(-2.5) + softplus(-1.5))
+        )
+        / 3,
+    ),
+    ("ranknet", {}, [1, 0, 0], softplus(-1) + softplus(1)),
+    ("ranknet", {}, [1, 0, 2], 2 * softplus(-1) + softplus(-2)),
+    ("ranknet", {"average_pairs": True}, [1, 0, 0], (softplus(-1) + softplus(1)) / 2),
+    ("pairwise-hinge", {}, [1, 0, 0], 0 + 2),
+    ("pairwise-hinge", {}, [0, 2, 1], 2 + 3 + 0),
+    (
+        "lambdarank",
+        {},
+        [1, 0, 2],
+        (
+            1 * (1 / log2(3) - 0.5) * softplus(-1)
+            + 2 * (1 - 1 / log2(3)) * softplus(-1)
+            + 3 * (1 - 0.5) * softplus(-2)
+        )
+        / IDEAL,
+    ),
+    # With a cutoff of 1 only swaps with the first item change anything, and the ideal DCG is 3.
+    ("lambdarank", {"k": 1}, [1, 0, 2], (2 * softplus(-1) + 3 * softplus(-2)) / 3),
+    ("lambdarank", {"k": 1, "metric": "dcg"}, [1, 0, 2], 2 * softplus(-1) + 3 * softplus(-2)),
+    # The relevant item at rank 2 would come first, or third.
+    ("lambdarank", {"metric": "mrr"}, [1, 0, 0], (1 / 2 - 1 / 3) * softplus(-1) + (1 - 1 / 2) * softplus(1)),
+    ("lambdarank", {"metric": "mrr", "k": 2}, [1, 0, 0], 1 / 2 * softplus(-1) + (1 - 1 / 2) * softplus(1)),
+    # Two relevant items, at ranks 1 and 3, and one that is not, at rank 2: only the first one's fall matters.
+    ("lambdarank", {"metric": "mrr"}, [0, 1, 1], (1 - 1 / 2) * softplus(-1)),
+    ("lambdarank", {"metric": "precision", "k": 2}, [1, 0, 0], 1 / 2 * softplus(-1)),
+    # Swaps over 1, 1 and 2 ranks, of labels that differ by 1, 1 and 2.
+    ("lambdarank", {"metric": "arp", "k": None}, [1, 0, 2], (2 * softplus(-1) + 4 * softplus(-2)) / 3),
+    (
+        "lambdaloss",
+        {"scheme": "ndcg2"},
+        [1, 0, 2],
+        (
+            1 * (1 - 1 / log2(3)) * softplus(-1)
+            + 2 * (1 - 1 / log2(3)) * softplus(-1)
+            + 3 * (1 / log2(3) - 0.5) * softplus(-2)
+        )
+        / IDEAL,
+    ),
+    (
+        "lambdaloss",
+        {"scheme": "ndcg2++", "mu": 5.0},
+        [1, 0, 2],
+        (
+            1 * (5 * (1 - 1 / log2(3)) + 1 / log2(3) - 0.5) * softplus(-1)
+            + 2 * (5 * (1 - 1 / log2(3)) + 1 - 1 / log2(3)) * softplus(-1)
+            + 3 * (5 * (1 / log2(3) - 0.5) + 1 - 0.5) * softplus(-2)
+        )
+        / IDEAL,
+    ),
+    # At k = 2 the pairs that reach rank 3 weigh 1/(1 − 1/2) as much.
+    (
+        "lambdaloss",
+        {"scheme": "ndcg2", "k": 2},
+        [1, 0, 2],
+        (
+            2 * 1 * (1 - 1 / log2(3)) * softplus(-1)
+            + 2 * (1 - 1 / log2(3)) * softplus(-1)
+            + 2 * 3 * (1 / log2(3) - 0.5) * softplus(-2)
+        )
+        / IDEAL,
+    ),
+    ("softmax", {}, [1, 0, 2], (LSE - 2) + 2 * (LSE - 3)),
+    ("listnet", {}, [1, 0, 2], (LSE - 2) / 3 + 2 * (LSE - 3) / 3),
+    (
+        "listnet",
+        {"targets": "softmax"},
+        [1, 0, 2],
+        (exp(1) * (LSE - 2) + 1 * (LSE - 1) + exp(2) * (LSE - 3)) / (exp(1) + 1 + exp(2)),
+    ),
+    ("listmle", {}, [1, 0, 2], (LSE - 3) + softplus(-1)),
+    # Ties keep the input's order: 3, then 2, then 1.
+    ("listmle", {}, [0, 0, 1], (LSE - 3) + softplus(-1)),
+    ("listmle", {}, [0, 1, 0], (LSE - 1) + softplus(1)),
+    # α = (2² − 1, 2¹ − 1, 2⁰ − 1) / 3
+    ("p-listmle", {}, [1, 0, 2], (LSE - 3) + softplus(-1) / 3),
+    ("p-listmle", {"positions": "log2"}, [1, 0, 2], (LSE - 3) + softplus(-1) / log2(3)),
+    ("approx-ndcg", {"temperature": 1.0}, [1, 0, 0], 1 - 1 / log2(2 + sigmoid(-1) + sigmoid(1))),
+    ("approx-ndcg", {}, [1, 0, 0], 1 - 1 / log2(2 + sigmoid(-10) + sigmoid(10))),
+    ("approx-mrr", {"temperature": 1.0}, [0, 1, 0], 1 - 1 / (1 + sigmoid(1) + sigmoid(2))),
+    ("approx-mrr", {"temperature": 1.0}, [0, 1, 2], 1 - 1 / (1 + sigmoid(-1) + sigmoid(-2))),
+    (
+        "approx-mrr",
+        {"temperature": 1.0, "over": "mean"},
+        [0, 1, 2],
+        1 - (1 / (1 + sigmoid(1) + sigmoid(2)) + 2 / (1 + sigmoid(-1) + sigmoid(-2))) / 3,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options", "labels", "expected"), CASES)
+def test_value(name, options, labels, expected):
+    loss = losses.get(name, **options)
+    value = loss(torch.tensor(SCORES, dtype=torch.float64), torch.tensor(labels))
+    assert float(value) == pytest.approx(expected, abs=1e-12)
+
+
+def test_every_loss_has_a_case():
+    assert {case[0] for case in CASES} == set(losses.names())
+
+
+def test_the_paper_weighs_ranknet_by_the_change_in_ndcg():
+    # The only pair: scores the wrong way round, NDCG 1/log2(3) now and 1 when swapped.
+    value = losses.lambdarank_loss(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
+    assert float(value) == pytest.approx((1 - 1 / log2(3)) * softplus(1), abs=1e-6)
