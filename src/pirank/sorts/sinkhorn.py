@@ -1,0 +1,267 @@
+"""Sinkhorn: NeuralSort's matrix made doubly stochastic, by Newton's method instead of thousands of sweeps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from pirank.sorts.base import Sort, Temperature, lengths_of
+
+# Lists that are balanced together hold at most this many matrix entries, which bounds the work space.
+_ENTRIES_AT_ONCE = 2**22
+# An exchange between two parts of a list below float32's smallest normal number is not refined any more.
+_NO_EXCHANGE = 1e-38
+
+
+class Sinkhorn(Sort):
+    r"""NeuralSort made doubly stochastic: each rank is given out once, each item takes one rank in total.
+
+    NeuralSort's rows sum to one, its columns need not: an item may take up 1.3 ranks and another 0.7, so that
+    a relaxed metric counts the first one's gain 1.3 times. Normalising the columns and the rows in turn
+    (Sinkhorn's algorithm) balances the matrix; here ``P̂`` is the limit of that, to ``tolerance``. With ranks
+    i and items j it is the only doubly stochastic matrix of the form
+
+    .. math::
+        \hat P_{ij} = a_i\, b_j\, \exp(-2\, i\, s_j / \tau), \qquad a, b > 0,
+
+    because the distances :math:`|s_i - s_j|` of NeuralSort's logits are a factor of the column, which the
+    scaling takes away. ``P̂`` is therefore the entropic optimal transport between ranks and scores, and
+    smooth also where scores are tied. Adding a constant to the scores changes nothing; items of equal scores
+    have equal columns; as τ falls to 0 the matrix tends to that of the hard sort.
+
+    The matrix is banded, and a sweep moves mass along the list by one band only, so that sweeps can be needed
+    by the thousand. Newton's method on the convex dual problem needs about five steps, each of one product
+    and one Cholesky factor of an L × L matrix, and the gradient takes one more: by implicit differentiation
+    of the balanced matrix, with nothing stored of the iterations. All of it runs in float64.
+
+    The cost is O(L³) time and **O(L²) memory a list**, whatever k is: 8·L² bytes are kept for the backward
+    pass. For long lists use :class:`~pirank.sorts.NeuralSort`, or this sort inside a
+    :class:`~pirank.sorts.Tree`.
+
+    Args:
+        temperature: τ, how soft the sort is; above 0. relative: take τ in units of list length × standard
+        deviation of the list's scores (detached). tolerance: how far a column's sum may be from 1; and,
+        between any two neighbouring ranks, how far the mass
+            that moves up may be from the mass that moves down, relative to it. The last step usually lands
+            far below it. Rows sum to one exactly.
+        max_iterations: how many Newton steps at most; each list stops by itself.
+
+    Example:
+        >>> matrix = Sinkhorn(temperature=0.2).matrix(torch.tensor([0.2, 0.5, 0.3]))
+        >>> matrix
+        tensor([[0.0509, 0.7475, 0.2017],
+                [0.3134, 0.2294, 0.4572],
+                [0.6357, 0.0232, 0.3411]])
+        >>> matrix.sum(0)
+        tensor([1., 1., 1.])
+
+    References:
+        Grover, Wang, Zweig, Ermon: Stochastic optimization of sorting networks via continuous relaxations,
+        ICLR 2019. Pobrotyn, Białobrzeski: NeuralNDCG: direct optimisation of a ranking metric via
+        differentiable relaxation of sorting, 2021. Cuturi: Sinkhorn distances, NeurIPS 2013. Cuturi, Teboul,
+        Vert: Differentiable ranking and sorting using optimal transport, NeurIPS 2019. Cuturi, Peyré:
+        Semidual regularized optimal transport, SIAM Review 2018. Brauer, Clason, Lorenz, Wirth: A
+        Sinkhorn-Newton method for entropic optimal transport, 2017.
+    """
+
+    def __init__(
+        self,
+        temperature: float = 1.0,
+        *,
+        relative: bool = False,
+        tolerance: float = 1e-9,
+        max_iterations: int = 100,
+    ) -> None:
+        super().__init__(temperature, relative=relative)
+        if not 0 < tolerance < 1:
+            raise ValueError(
+                f"tolerance must be between 0 and 1, the error a column's sum may have: got {tolerance}"
+            )
+        if isinstance(max_iterations, bool) or not isinstance(max_iterations, int) or max_iterations < 0:
+            raise ValueError(f"max_iterations must be a whole number of Newton steps, got {max_iterations!r}")
+        self.tolerance = tolerance
+        self.max_iterations = max_iterations
+
+    @torch.compiler.disable
+    def relaxed_matrix(self, scores: Tensor, mask: Tensor | None, k: int, temperature: Temperature) -> Tensor:
+        """The first k rows of the balanced matrix, ``[B, k, L]``."""
+        lists, items = scores.shape
+        lengths = lengths_of(scores, mask)
+        longest = items if mask is None or lists == 0 else int(lengths.max())
+        rows = min(k, longest)
+        if lists == 0 or rows == 0:
+            return scores[:, None, :] * scores.new_zeros(k, 1)
+        present = scores.detach() if mask is None else scores.detach().masked_fill(~mask, -torch.inf)
+        order = present.argsort(dim=-1, descending=True, stable=True)[:, :longest]
+        tau = torch.as_tensor(temperature, dtype=torch.float64, device=scores.device).expand(lists, 1)
+        ranked = scores.gather(-1, order)
+        top: Tensor = _Balanced.apply(ranked, lengths, tau, rows, self.tolerance, self.max_iterations)
+        rank = torch.arange(rows, device=scores.device)
+        top = torch.where((rank < lengths[:, None])[..., None], top, 0)
+        by_item = top.new_zeros(lists, rows, items).scatter(-1, order[:, None].expand(-1, rows, -1), top)
+        return torch.nn.functional.pad(by_item, (0, 0, 0, k - rows))
+
+
+class _Balanced(torch.autograd.Function):
+    """Scores in descending order ``[B, L]`` to the first rows of their doubly stochastic matrices."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        scores: Tensor,
+        lengths: Tensor,
+        tau: Tensor,
+        rows: int,
+        tolerance: float,
+        max_iterations: int,
+    ) -> Tensor:
+        items = scores.shape[-1]
+        gaps = (scores[:, :-1].double() - scores[:, 1:].double()) / tau
+        # Absent items stand at the end; infinitely far away, they exchange nothing.
+        next_is_absent = torch.arange(1, items, device=scores.device) >= lengths[:, None]
+        gaps = torch.where(next_is_absent, torch.inf, gaps)
+        parts = gaps.split(_lists_at_once(items))
+        matrix = torch.cat([balanced(neural_sort_logits(part), tolerance, max_iterations) for part in parts])
+        ctx.save_for_backward(matrix, tau)
+        ctx.dtype = scores.dtype
+        return matrix[:, :rows].to(scores.dtype, copy=True)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
+        matrix, tau = ctx.saved_tensors
+        at_once = _lists_at_once(matrix.shape[-1])
+        parts = zip(matrix.split(at_once), weight.split(at_once), tau.split(at_once), strict=True)
+        gradient = torch.cat([_scores_gradient(part, rows.double(), each) for part, rows, each in parts])
+        return gradient.to(ctx.dtype), None, None, None, None, None
+
+
+def _lists_at_once(items: int) -> int:
+    return max(1, _ENTRIES_AT_ONCE // items**2)
+
+
+def neural_sort_logits(gaps: Tensor) -> Tensor:
+    """NeuralSort's logits over τ of scores in descending order, ``gaps/τ [B, L - 1]`` to ``[B, L, L]``.
+
+    Each row is taken relative to its maximum, which stands on the diagonal: row i is largest at rank i. One
+    step further away from it, across the gap q, the logit falls by ``gap_q · |2(q - i) + 1|``. These are sums
+    of non-negative terms: nothing cancels or overflows to NaN, and an infinite gap separates two parts of a
+    list.
+    """
+    lists, items = gaps.shape[0], gaps.shape[1] + 1
+    row = torch.arange(items, device=gaps.device)[:, None]
+    gap = torch.arange(items - 1, device=gaps.device)
+    falls = gaps[:, None, :] * (2 * (gap - row) + 1).abs()
+    logits = gaps.new_zeros(lists, items, items)
+    logits[..., 1:] -= torch.where(gap >= row, falls, 0).cumsum(-1)
+    logits[..., :-1] -= torch.where(gap < row, falls, 0).flip(-1).cumsum(-1).flip(-1)
+    return logits
+
+
+def balanced(logits: Tensor, tolerance: float, max_iterations: int) -> Tensor:
+    r"""The doubly stochastic matrix ``softmax_j(logits_ij + v_j)``, ``[B, L, L]``, by Newton's method.
+
+    v minimises the smooth, convex :math:`\varphi(v) = \sum_i \log\sum_j e^{M_{ij} + v_j} - \sum_j v_j`, whose
+    gradient is the column sums - 1. The unknowns are v's steps between neighbours, one for each *cut* between
+    two ranks. The derivative is then the mass that crosses the cut downwards minus the mass that crosses it
+    upwards, and the Hessian is the matrix of :func:`cut_coupling`: sums of non-negative terms, exact to
+    relative rounding also at cuts where almost nothing is exchanged, and v's free constant is gone.
+    """
+    matrix = torch.softmax(logits, dim=-1)
+    shift = logits.new_zeros(logits.shape[:-1])
+    for _ in range(max_iterations):
+        head, tail = heads_and_tails(matrix)
+        unfinished = is_unbalanced(matrix, head, tail, tolerance)
+        if not bool(unfinished.any()):
+            break
+        head, tail = head[unfinished], tail[unfinished]
+        flux = crossing(head, tail)
+        step = -solve_scaled(cut_coupling(head, tail), flux)
+        slope = (flux * step).sum(-1)
+        matrix[unfinished], shift[unfinished] = _line_search(
+            logits[unfinished], shift[unfinished], step, slope
+        )
+    return matrix
+
+
+def _line_search(logits: Tensor, start: Tensor, step: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+    """Go along the step, or so many halves of it that φ is sure to fall."""
+    direction = torch.nn.functional.pad(step.cumsum(-1), (1, 0))
+    # φ″(t) ≤ φ″(0)·exp(t·spread): where v changes by a spread of at most 1, the whole Newton step descends.
+    spread = direction.amax(-1) - direction.amin(-1)
+    size = torch.ones_like(slope)
+    while True:
+        shift = start + size[:, None] * direction
+        matrix = torch.softmax(logits + shift[:, None], dim=-1)
+        # Elsewhere the slope decides. φ itself is not looked at: near its minimum it is all rounding.
+        slope_here = (crossing(*heads_and_tails(matrix)) * step).sum(-1)
+        too_far = (slope_here > -slope / 2) & (size * spread > 1)
+        if not bool(too_far.any()):
+            return matrix, shift
+        size = torch.where(too_far, size / 2, size)
+
+
+def heads_and_tails(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Each row's sum before and after each cut, ``[B, R, L]`` to twice ``[B, R, L - 1]``."""
+    return matrix[..., :-1].cumsum(-1), matrix[..., 1:].flip(-1).cumsum(-1).flip(-1)
+
+
+def crossing(head: Tensor, tail: Tensor) -> Tensor:
+    """What crosses each cut from rows before it to columns after it, minus the reverse, ``[B, L - 1]``."""
+    return tail.triu().sum(-2) - head.tril(-1).sum(-2)
+
+
+def is_unbalanced(matrix: Tensor, head: Tensor, tail: Tensor, tolerance: float) -> Tensor:
+    """Which matrices of the batch are not doubly stochastic yet, ``[B]``."""
+    down, up = tail.triu().sum(-2), head.tril(-1).sum(-2)
+    cut_is_off = ((down - up).abs() > tolerance * (down + up)) & (down + up > _NO_EXCHANGE)
+    column_is_off = (matrix.sum(-2) - 1).abs() > tolerance
+    return cut_is_off.any(-1) | column_is_off.any(-1)
+
+
+def cut_coupling(head: Tensor, tail: Tensor) -> Tensor:
+    """The Laplacian I - PᵀP in terms of cuts: ``A[r, q] = Σ_i head_i(r)·tail_i(q)`` for r ≤ q, symmetric."""
+    upper = (head.mT @ tail).triu()
+    return upper + upper.triu(1).mT
+
+
+def solve_scaled(coupling: Tensor, right: Tensor) -> Tensor:
+    """Solve ``coupling x = right`` for batches of badly scaled positive definite matrices.
+
+    Cholesky's error is relative to the diagonal, so that with a unit diagonal weakly coupled cuts are exact
+    too. A row of zeros (nothing crosses the cut) gives a 0; a ridge comes in only where rounding left no
+    factor.
+    """
+    diagonal = coupling.diagonal(dim1=-2, dim2=-1)
+    scale = torch.where(diagonal > 0, diagonal, 1).rsqrt()
+    unit = coupling * scale[:, :, None] * scale[:, None, :]
+    ridge = 0.0
+    while True:
+        unit.diagonal(dim1=-2, dim2=-1).fill_(1 + ridge)
+        factor, failed = torch.linalg.cholesky_ex(unit)
+        if ridge > 1 or not bool(failed.any()):
+            return scale * torch.cholesky_solve((scale * right)[..., None], factor)[..., 0]
+        ridge = max(1e-13, 100 * ridge)
+
+
+def _scores_gradient(matrix: Tensor, weight: Tensor, tau: Tensor) -> Tensor:
+    r"""The gradient of ``Σ weight · P̂[:rows]`` in the sorted scores, ``[B, L]``.
+
+    With log P̂ = M + u_i + v_j, the implicit function theorem gives :math:`U_{ij} = \partial\ell/\partial
+    M_{ij} = \hat P_{ij}(W_{ij} - \alpha_i - \beta_j)`, where α and β make U's rows and columns sum to 0: one
+    linear system with the Hessian of :func:`balanced`. Up to terms of rows and columns, which balancing
+    removes, M_ij is -2 i s_j/τ. As columns of U sum to 0, the item's own rank may be taken off i, and the
+    diagonal drops out.
+    """
+    rows, items = weight.shape[-2:]
+    top = matrix[:, :rows]
+    centred = top * (weight - (top * weight).sum(-1, keepdim=True))
+    beta = solve_scaled(cut_coupling(*heads_and_tails(matrix)), crossing(*heads_and_tails(centred)))
+    beta = torch.nn.functional.pad(beta.cumsum(-1), (1, 0))
+    change = matrix * ((matrix @ beta[..., None]) - beta[:, None])
+    change[:, :rows] += centred
+    rank = torch.arange(items, device=matrix.device)
+    return -2 / tau * ((rank[:, None] - rank) * change).sum(-2)
