@@ -8,6 +8,7 @@ that is True at the items that are there, or *flat*, ``scores [N]`` with ``offse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from torch import Tensor
 _PADDING_WASTE = 2.0
 _PADDING_SMALL = 65536
 
+_Choice = TypeVar("_Choice")
 PerList = Callable[[Tensor, Tensor, Tensor | None], Tensor]
 
 
@@ -122,13 +124,12 @@ def _groups_of_similar_length(lengths: Tensor) -> Iterator[tuple[Tensor, int]]:
         yield order[start:stop], int(by_length[stop - 1])
 
 
-# --- checks -------------------------------------------------------------------------------------------------------
-
-
 def _check_pair(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     check_scores(scores)
     if not isinstance(labels, Tensor):
-        raise TypeError(f"labels must be a torch.Tensor, got {type(labels).__name__}: torch.as_tensor(labels) makes one")
+        raise TypeError(
+            f"labels must be a torch.Tensor, got {type(labels).__name__}: torch.as_tensor(labels) makes one"
+        )
     if labels.shape != scores.shape:
         raise ValueError(
             f"labels must have the shape of scores, one label an item: "
@@ -141,7 +142,9 @@ def _check_pair(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 def check_scores(scores: Tensor) -> None:
     """Refuse what is not a floating-point tensor of at least one dimension."""
     if not isinstance(scores, Tensor):
-        raise TypeError(f"scores must be a torch.Tensor, got {type(scores).__name__}: torch.as_tensor(scores) makes one")
+        raise TypeError(
+            f"scores must be a torch.Tensor, got {type(scores).__name__}: torch.as_tensor(scores) makes one"
+        )
     if not scores.is_floating_point():
         raise TypeError(f"scores must be floating point, got {scores.dtype}: convert with scores.float()")
     if scores.dim() == 0:
@@ -163,7 +166,9 @@ def check_mask(mask: Tensor | None, scores: Tensor) -> Tensor | None:
             f"got mask {list(mask.shape)} and scores {list(scores.shape)}"
         )
     if mask.dtype != torch.bool:
-        raise TypeError(f"mask must be boolean, True at the items that are there, got {mask.dtype}: use mask.bool()")
+        raise TypeError(
+            f"mask must be boolean, True at the items that are there, got {mask.dtype}: use mask.bool()"
+        )
     return mask
 
 
@@ -182,7 +187,9 @@ def check_offsets(offsets: Tensor, scores: Tensor) -> Tensor:
         if first != 0:
             raise ValueError(f"offsets must start at 0, got offsets[0] = {first}")
         if last != scores.numel():
-            raise ValueError(f"offsets must end at the number of items, {scores.numel()}: got offsets[-1] = {last}")
+            raise ValueError(
+                f"offsets must end at the number of items, {scores.numel()}: got offsets[-1] = {last}"
+            )
         falls = (offsets.diff() < 0).nonzero()
         if falls.numel():
             q = int(falls[0])
@@ -194,7 +201,9 @@ def check_offsets(offsets: Tensor, scores: Tensor) -> Tensor:
 
 def check_finite(values: Tensor, mask: Tensor | None, name: str, check_values: bool | None = None) -> None:
     """Refuse NaN and infinities; by default on CPU tensors only, because looking at values makes a GPU wait."""
-    if torch.compiler.is_compiling() or not (values.device.type == "cpu" if check_values is None else check_values):
+    if torch.compiler.is_compiling() or not (
+        values.device.type == "cpu" if check_values is None else check_values
+    ):
         return
     # A finite sum proves that all are finite; an infinite one may be an overflow, so only then look at each.
     if bool(values.detach().sum().isfinite()):
@@ -222,13 +231,11 @@ def check_k(k: int | None) -> None:
         raise ValueError(f"k must be at least 1, or None for the whole list, got {k}")
 
 
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is not one of the named choices."""
+def check_choice(name: str, value: _Choice, choices: tuple[str, ...]) -> _Choice:
+    """The value, if it is one of the named choices."""
     if value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
-
-
-# --- averages over lists ------------------------------------------------------------------------------------------
+    return value
 
 
 def reduce_lists(

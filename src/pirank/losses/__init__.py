@@ -14,6 +14,13 @@ from pirank.losses.listwise import (
     softmax_loss,
 )
 from pirank.losses.pairwise import PairwiseHingeLoss, RankNetLoss, pairwise_hinge_loss, ranknet_loss
+from pirank.losses.pirank import (
+    PiRankARPLoss,
+    PiRankLoss,
+    PiRankNDCGLoss,
+    pirank_arp_loss,
+    pirank_ndcg_loss,
+)
 from pirank.losses.pointwise import (
     MSELoss,
     OrdinalLoss,
@@ -35,6 +42,9 @@ __all__ = [
     "MSELoss",
     "OrdinalLoss",
     "PairwiseHingeLoss",
+    "PiRankARPLoss",
+    "PiRankLoss",
+    "PiRankNDCGLoss",
     "PositionAwareListMLELoss",
     "RankNetLoss",
     "SigmoidCrossEntropyLoss",
@@ -51,6 +61,8 @@ __all__ = [
     "names",
     "ordinal_loss",
     "pairwise_hinge_loss",
+    "pirank_arp_loss",
+    "pirank_ndcg_loss",
     "position_aware_listmle_loss",
     "ranknet_loss",
     "sigmoid_cross_entropy_loss",

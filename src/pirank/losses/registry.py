@@ -9,9 +9,12 @@ from pirank.losses.base import ListLoss, nearest
 from pirank.losses.lambdas import LambdaLoss, LambdaRankLoss
 from pirank.losses.listwise import ListMLELoss, ListNetLoss, PositionAwareListMLELoss, SoftmaxLoss
 from pirank.losses.pairwise import PairwiseHingeLoss, RankNetLoss
+from pirank.losses.pirank import PiRankARPLoss, PiRankLoss, PiRankNDCGLoss
 from pirank.losses.pointwise import MSELoss, OrdinalLoss, SigmoidCrossEntropyLoss
 
-LOSSES: dict[str, type[ListLoss]] = {
+LOSSES: dict[str, type[ListLoss] | type[PiRankNDCGLoss] | type[PiRankARPLoss]] = {
+    "pirank-ndcg": PiRankNDCGLoss,
+    "pirank-arp": PiRankARPLoss,
     "mse": MSELoss,
     "sigmoid-ce": SigmoidCrossEntropyLoss,
     "ordinal": OrdinalLoss,
@@ -33,7 +36,7 @@ def names() -> tuple[str, ...]:
     return tuple(LOSSES)
 
 
-def get(name: str, **options: Any) -> ListLoss:
+def get(name: str, **options: Any) -> ListLoss | PiRankLoss:
     """The loss of that name as a module, with its options.
 
     Example:
@@ -42,4 +45,8 @@ def get(name: str, **options: Any) -> ListLoss:
     """
     if name not in LOSSES:
         raise ValueError(f"there is no loss {name!r}{nearest(name, LOSSES)}")
+    known = LOSSES[name].option_names()
+    for option in options:
+        if option not in known:
+            raise ValueError(f"the loss {name!r} has no option {option!r}{nearest(option, known)}")
     return LOSSES[name](**options)

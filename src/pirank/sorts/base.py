@@ -39,7 +39,9 @@ class Sort:
         check_temperature(value)
         self._temperature = value
 
-    def apply(self, scores: Tensor, values: Tensor, k: int | None = None, *, mask: Tensor | None = None) -> Tensor:
+    def apply(
+        self, scores: Tensor, values: Tensor, k: int | None = None, *, mask: Tensor | None = None
+    ) -> Tensor:
         """The first k relaxed ranked values, ``matrix(scores, k) @ values``, without forming the matrix.
 
         Args:
@@ -57,7 +59,7 @@ class Sort:
                 f"values must have the shape of scores, one value an item: "
                 f"got values {list(values.shape)} and scores {list(shape)}"
             )
-        values = values.to(scores.dtype).reshape(-1, 1, shape[-1])
+        values = values.to(scores.dtype).reshape(shape[:-1].numel(), 1, shape[-1])
         if mask is not None:
             values = torch.where(mask[:, None], values, 0)
         tau = self.temperature_of(scores, mask)
@@ -109,8 +111,8 @@ class Sort:
         scores = in_full_precision(scores)
         if mask is not None:
             scores = torch.where(mask, scores, 0)
-            mask = mask.reshape(-1, shape[-1])
-        scores = scores.reshape(-1, shape[-1])
+            mask = mask.reshape(shape[:-1].numel(), shape[-1])
+        scores = scores.reshape(shape[:-1].numel(), shape[-1])
         check_finite(scores, mask, "scores")
         return scores, mask, shape, shape[-1] if k is None else k
 
@@ -119,7 +121,7 @@ class Sort:
         return f"{type(self).__name__}(temperature={self.temperature:g}{relative})"
 
 
-def check_temperature(value: float) -> None:
+def check_temperature(value: object) -> None:
     """Temperatures are finite numbers above 0."""
     if isinstance(value, Tensor):
         raise TypeError("temperature must be a number, not a tensor: use float(temperature)")
