@@ -37,16 +37,62 @@ _OWN: Bundle = {
     "recall": {"denominator": "relevant"},
     "ap": {"denominator": "relevant"},
     "opa": {"ties": "pessimistic"},
+    # Lower is better: a blank list that counts 0 or 1 would be better than any other.
+    "arp": {"empty": "skip"},
 }
 
-CONVENTIONS: Mapping[str, Bundle] = {}
+CONVENTIONS: Mapping[str, Bundle] = {
+    # The equations of Swezey et al. 2021, and a blank list as its tables count it.
+    "paper": {
+        "*": {"gain": "exp2", "ties": "stable", "empty": "zero", "average": "macro"},
+        "opa": {"empty": "skip"},
+    },
+    # TF-Ranking 0.2.3 to 0.5.5: ARP is averaged over labels and OPA over pairs, so blank lists weigh nothing
+    # there.
+    "tf-ranking": {
+        "*": {"gain": "exp2", "ties": "random", "empty": "zero", "average": "macro"},
+        "precision": {"denominator": "retrieved"},
+        "arp": {"average": "micro"},
+        "opa": {"average": "micro", "empty": "skip"},
+    },
+    "rax": {
+        "*": {"gain": "exp2", "ties": "stable", "empty": "zero", "average": "macro"},
+        "precision": {"denominator": "retrieved"},
+    },
+    "lightgbm": {
+        "*": {"gain": "exp2", "ties": "stable", "empty": "one", "average": "macro"},
+        "dcg": {"empty": "zero"},
+        "ap": {"denominator": "reachable"},
+    },
+    "xgboost": {
+        "*": {"gain": "exp2", "ties": "stable", "empty": "one", "average": "macro"},
+        "dcg": {"empty": "zero"},
+        "precision": {"denominator": "retrieved", "empty": "zero"},
+        "ap": {"denominator": "reachable"},
+    },
+    "catboost": {
+        "*": {"gain": "linear", "ties": "pessimistic", "empty": "one", "average": "macro"},
+        "dcg": {"empty": "zero"},
+        "precision": {"denominator": "retrieved", "empty": "zero"},
+        "ap": {"denominator": "reachable", "empty": "zero"},
+        "mrr": {"empty": "zero"},
+        "err": {"empty": "zero"},
+    },
+    "sklearn": {
+        "*": {"gain": "linear", "ties": "average", "empty": "zero", "average": "macro"},
+        "opa": {"ties": "average"},
+    },
+    # trec_eval, and pytrec_eval and ir_measures over it. They break ties by document id, descending.
+    "trec": {"*": {"gain": "linear", "ties": "stable", "empty": "zero", "average": "macro"}},
+    "ranx": {"*": {"gain": "linear", "ties": "stable", "empty": "zero", "average": "macro"}},
+}
 
 
 def option_of(metric: str, convention: str | None, option: str) -> str:
     """A metric's answer to one question under a convention; under None the library's own."""
     rows = [_OWN] if convention is None else [CONVENTIONS[convention], _OWN]
-    for row in rows:
-        for key in (metric, "*"):
+    for key in (metric, "*"):
+        for row in rows:
             if option in row.get(key, {}):
                 return row[key][option]
     raise KeyError(f"no convention answers {option!r} for {metric!r}")

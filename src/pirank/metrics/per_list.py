@@ -57,8 +57,9 @@ class ListMetric(ABC):
         self.average = self._option("average", average, AVERAGE)
         self.empty = self._option("empty", empty, EMPTY)
         if self.ties == "average" and not self.linear:
+            source = f", as in convention={convention!r}," if ties is None else ""
             raise ValueError(
-                f"ties='average' is the expectation over all orders only for metrics linear in the ranked "
+                f"ties='average'{source} is the expectation over all orders only for metrics linear in the ranked "
                 f"values, which {type(self).__name__} is not: choose another ties="
             )
 

@@ -44,8 +44,8 @@ def get(name: str, **options: Any) -> ListMetric:
         options: of the metric's constructor.
 
     Example:
-        >>> get("ndcg@10", gain="linear")
-        NDCG(k=10, gain='linear')
+        >>> get("ndcg@10", convention="lightgbm")
+        NDCG(k=10, convention='lightgbm')
     """
     match = re.fullmatch(r"\s*([A-Za-z][A-Za-z_ -]*?)\s*(?:@\s*(\d+))?\s*", name)
     key = re.sub(r"[ -]", "_", match[1].lower()) if match else name
