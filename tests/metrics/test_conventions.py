@@ -283,7 +283,7 @@ def test_catboost(theirs):
 
 # tensorflow-ranking 0.5.5 with tensorflow 2.15.1, tfr.keras.metrics.*Metric(topn=k): each list alone, then
 # all four. ARP is 3.1 = (7 + 8 + 16) labels × ranks / (3 + 3 + 4) labels, and OPA 7 of 18 pairs: not the
-# means of the lists.
+# means of the lists. There the second list has no weight, which is NaN here; TF-Ranking shows it as 0.
 TF_RANKING = {
     "ndcg@2": [0.52129608, 0.0, 0.52129608, 0.61314720, 0.41393483],
     "ndcg": [0.65900183, 0.0, 0.63990933, 0.84858346, 0.53687364],

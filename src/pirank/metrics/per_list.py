@@ -59,8 +59,8 @@ class ListMetric(ABC):
         if self.ties == "average" and not self.linear:
             source = f", as in convention={convention!r}," if ties is None else ""
             raise ValueError(
-                f"ties='average'{source} is the expectation over all orders only for metrics linear in the ranked "
-                f"values, which {type(self).__name__} is not: choose another ties="
+                f"ties='average'{source} is the expectation over all orders only for metrics linear in the "
+                f"ranked values, which {type(self).__name__} is not: choose another ties="
             )
 
     @property
