@@ -1,0 +1,279 @@
+"""Batches: the paper's lists of one size, and ragged batches, gathered where the data is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pirank.data.ranking_data import RankingData
+from pirank.data.schedule import Schedule, order_of_queries
+
+# The documents whose row numbers are worked out at once: enough to make that cheap, little enough to hold.
+_WINDOW_DOCUMENTS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some queries, either flat (``offsets``) or padded to one size (``mask``).
+
+    Attributes:
+        features: ``[n, F]``, or ``[q, L, F]`` padded with 0.
+        labels: ``[n]`` or ``[q, L]``; None where the data has none.
+        offsets: ``[q + 1]`` boundaries of flat queries; None for a padded batch.
+        mask: ``[q, L]``, True at documents that are there; None for a flat batch.
+        queries: ``[q]`` which queries of the data these are.
+        weight: what to multiply the batch's mean loss with before the mean over processes is taken, so that
+            it becomes the mean over all queries of the step. 1 in a single process, 0 for a batch without
+            queries.
+    """
+
+    features: Tensor
+    labels: Tensor | None
+    offsets: Tensor | None
+    mask: Tensor | None
+    queries: Tensor
+    weight: float = 1.0
+
+    def __len__(self) -> int:
+        """The number of queries."""
+        return self.queries.numel()
+
+    @property
+    def documents(self) -> int:
+        """The number of documents, padding not counted."""
+        return self.features.shape[0] if self.mask is None else int(self.mask.sum())
+
+    def to(self, device: torch.device | str, *, non_blocking: bool = False) -> Batch:
+        """The batch on another device."""
+
+        def move(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor.to(device, non_blocking=non_blocking)
+
+        features = self.features.to(device, non_blocking=non_blocking)
+        return Batch(
+            features, move(self.labels), move(self.offsets), move(self.mask), self.queries, self.weight
+        )
+
+    def pin_memory(self) -> Batch:
+        """The batch in page-locked memory."""
+
+        def pin(tensor: Tensor | None) -> Tensor | None:
+            return None if tensor is None else tensor.pin_memory()
+
+        return Batch(
+            self.features.pin_memory(),
+            pin(self.labels),
+            pin(self.offsets),
+            pin(self.mask),
+            self.queries,
+            self.weight,
+        )
+
+
+class RaggedBatches(Schedule):
+    """Batches of whole queries, without padding, gathered on the device the data is on.
+
+    Iterating gives one epoch; the next iteration gives the next epoch, in another order. The order depends on
+    seed and epoch only. In a distributed run every process makes the same number of steps and every query is
+    seen exactly once: where the batches do not divide, some processes get batches without queries, and
+    ``batch.weight`` makes the mean over processes right.
+
+    Args:
+        data: the queries.
+        documents: the budget of documents a batch; a longer query makes a batch of its own.
+        batch_size: the budget of queries a batch. 16, the paper's, if neither budget is given.
+        shuffle: False: the data's order, as for evaluation.
+        bucketed: put queries of similar length into the same batch, so that padding them inside a loss wastes
+            little.
+            None: only under a budget of documents.
+        seed: with the epoch, gives the order.
+        rank: number of this process.
+        world_size: number of processes.
+        device: where batches are moved to, if not where the data is. Put the data itself there if it fits.
+
+    Example:
+        >>> from pirank.data import synthetic
+        >>> data = synthetic(queries=40, list_size=(5, 15))
+        >>> batches = RaggedBatches(data, documents=100, seed=1)
+        >>> sum(len(batch) for batch in batches), max(batch.documents for batch in batches) <= 100
+        (40, True)
+    """
+
+    def __init__(
+        self,
+        data: RankingData,
+        documents: int | None = None,
+        batch_size: int | None = None,
+        *,
+        shuffle: bool = True,
+        bucketed: bool | None = None,
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        device: torch.device | str | None = None,
+    ) -> None:
+        if documents is None and batch_size is None:
+            batch_size = 16
+        for name, budget in (("documents", documents), ("batch_size", batch_size)):
+            if budget is not None and budget < 1:
+                raise ValueError(f"{name} must be at least 1, got {budget}")
+        super().__init__(data, seed, rank, world_size, device)
+        self._documents = documents
+        self._batch_size = batch_size
+        self._shuffle = shuffle
+        self._bucketed = (documents is not None and shuffle) if bucketed is None else bucketed
+
+    def _plan(self, epoch: int) -> list[np.ndarray]:
+        return order_of_queries(
+            self._lengths,
+            documents=self._documents,
+            batch_size=self._batch_size,
+            bucketed=self._bucketed,
+            rng=np.random.default_rng([self._seed, epoch]) if self._shuffle else None,
+        )
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "documents": self._documents,
+            "batch_size": self._batch_size,
+            "shuffle": self._shuffle,
+            "bucketed": self._bucketed,
+        }
+
+    def _gathered(self, batches: list[np.ndarray], epoch: int) -> Iterator[Batch]:
+        data = self._data
+        for window in _windows(batches, self._lengths):
+            queries = torch.from_numpy(np.concatenate(window))
+            rows, offsets = data.document_index(queries.to(data.device))
+            query_bounds = np.cumsum([0] + [len(batch) for batch in window])
+            # Python numbers, worked out where the data is not: slicing by them never waits for a GPU.
+            document_bounds = np.concatenate([[0], np.cumsum(self._lengths[queries.numpy()])])[query_bounds]
+            for i in range(len(window)):
+                first, last = int(query_bounds[i]), int(query_bounds[i + 1])
+                start, stop = int(document_bounds[i]), int(document_bounds[i + 1])
+                chosen = rows[start:stop]
+                yield Batch(
+                    data.features.index_select(0, chosen),
+                    None if data.labels is None else data.labels.index_select(0, chosen),
+                    offsets[first : last + 1] - start,
+                    None,
+                    queries[first:last],
+                )
+
+
+class FixedSizeBatches(Schedule):
+    """The paper's protocol: every list shuffled with a seed, cut to ``list_size`` and padded to it.
+
+    Which documents of a query remain depends on seed, epoch and query only, not on the batch it is in. The
+    paper cuts for testing, too: use ``shuffle=False`` there, and the same ``seed`` and epoch for every model
+    compared.
+
+    Args:
+        data: the queries.
+        list_size: L; the paper uses 200.
+        batch_size: queries a batch; the paper uses 16.
+        shuffle: shuffle the queries; the documents of a query are shuffled unless ``cut="first"``.
+        cut: ``"shuffle"``, or ``"first"`` to keep the first ``list_size`` documents in their order.
+        seed: with the epoch, gives both orders.
+        rank: number of this process.
+        world_size: number of processes; as for :class:`RaggedBatches`.
+        device: where batches are moved to, if not where the data is.
+
+    Example:
+        >>> from pirank.data import synthetic
+        >>> data = synthetic(queries=40, list_size=(5, 15))
+        >>> batch = next(iter(FixedSizeBatches(data, list_size=10, batch_size=4)))
+        >>> batch.features.shape, batch.mask.shape
+        (torch.Size([4, 10, 35]), torch.Size([4, 10]))
+    """
+
+    def __init__(
+        self,
+        data: RankingData,
+        list_size: int = 200,
+        batch_size: int = 16,
+        *,
+        shuffle: bool = True,
+        cut: str = "shuffle",
+        seed: int = 0,
+        rank: int = 0,
+        world_size: int = 1,
+        device: torch.device | str | None = None,
+    ) -> None:
+        if list_size < 1 or batch_size < 1:
+            raise ValueError(f"list_size and batch_size must be at least 1, got {list_size} and {batch_size}")
+        if cut not in ("shuffle", "first"):
+            raise ValueError(f"cut must be 'shuffle' or 'first', got {cut!r}")
+        super().__init__(data, seed, rank, world_size, device)
+        self._list_size = list_size
+        self._batch_size = batch_size
+        self._shuffle = shuffle
+        self._cut = cut
+
+    def _plan(self, epoch: int) -> list[np.ndarray]:
+        rng = np.random.default_rng([self._seed, epoch]) if self._shuffle else None
+        return order_of_queries(
+            self._lengths, documents=None, batch_size=self._batch_size, bucketed=False, rng=rng
+        )
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "list_size": self._list_size,
+            "batch_size": self._batch_size,
+            "shuffle": self._shuffle,
+            "cut": self._cut,
+        }
+
+    def _gathered(self, batches: list[np.ndarray], epoch: int) -> Iterator[Batch]:
+        data = self._data
+        keys = None
+        if self._cut == "shuffle":
+            drawn = np.random.default_rng([self._seed, epoch, 1]).random(data.documents)
+            keys = torch.from_numpy(drawn).to(data.device)
+        position = torch.arange(self._list_size, device=data.device)
+        for window in _windows(batches, self._lengths):
+            queries = torch.from_numpy(np.concatenate(window))
+            rows, offsets = data.document_index(queries.to(data.device))
+            if keys is not None:
+                # Query number plus a number below 1: sorting it shuffles every query within itself.
+                place = torch.repeat_interleave(offsets.diff()).to(torch.float64) + keys[rows]
+                rows = rows[place.argsort()]
+            lengths = offsets.diff()
+            first = 0
+            for batch in window:
+                last = first + len(batch)
+                mask = position < lengths[first:last, None]
+                index = torch.where(mask, offsets[first:last, None] + position, 0)
+                yield self._padded(rows, index, mask, queries[first:last])
+                first = last
+
+    def _padded(self, rows: Tensor, index: Tensor, mask: Tensor, queries: Tensor) -> Batch:
+        data = self._data
+        shape, width = mask.shape, data.features.shape[1]
+        if len(rows) == 0:
+            labels = None if data.labels is None else data.labels.new_zeros(shape)
+            return Batch(data.features.new_zeros(*shape, width), labels, None, mask, queries)
+        chosen = rows[index.reshape(-1)]
+        features = data.features.index_select(0, chosen).reshape(*shape, width)
+        features.masked_fill_(~mask[..., None], 0)
+        labels = None if data.labels is None else torch.where(mask, data.labels[chosen].reshape(shape), 0)
+        return Batch(features, labels, None, mask, queries)
+
+
+def _windows(batches: list[np.ndarray], lengths: np.ndarray) -> Iterator[list[np.ndarray]]:
+    """Consecutive batches that hold about ``_WINDOW_DOCUMENTS`` documents together."""
+    window: list[np.ndarray] = []
+    documents = 0
+    for batch in batches:
+        window.append(batch)
+        documents += int(lengths[batch].sum())
+        if documents >= _WINDOW_DOCUMENTS:
+            yield window
+            window, documents = [], 0
+    if window:
+        yield window

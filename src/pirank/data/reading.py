@@ -1,0 +1,108 @@
+"""The front door of the readers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pirank.data.columnar import read_table
+from pirank.data.errors import DataError
+from pirank.data.ranking_data import RankingData
+from pirank.data.sources import Paths, Progress, expand, format_of
+from pirank.data.svmlight import read_svmlight
+from pirank.data.tables import Columns
+
+
+def read(
+    paths: Paths,
+    *,
+    label: str | None = "label",
+    query: str = "qid",
+    features: int | Sequence[str] | None = None,
+    doc: str | None = None,
+    format: str | None = None,
+    errors: str = "raise",
+    sort_queries: bool = False,
+    progress: Progress | None = None,
+) -> RankingData:
+    """Read ranking data from files.
+
+    Args:
+        paths: a file, several files or a folder. LETOR / svmlight text, Parquet, CSV or Arrow, told by the
+            ending (``.txt``, ``.svm``, ``.parquet``, ``.csv``, ``.tsv``, ``.arrow``, ``.feather``; text also
+            ``.gz``, ``.xz``, ``.bz2``, ``.zst``). A folder gives all its data files, in name order.
+        label: the label column of a table; None: documents without labels.
+        query: the query id column of a table.
+        features: the feature columns of a table, None for all others; or, for svmlight text, the number of
+            features, None for the largest index.
+        doc: the document id column of a table. svmlight comments of the form ``# docid = …`` are found by
+            themselves.
+        format: ``"svmlight"``, ``"parquet"``, ``"csv"`` or ``"arrow"``, where the ending does not tell.
+        errors: ``"raise"`` a :class:`~pirank.data.DataError` at the first bad line, or ``"skip"`` bad lines,
+            counted in ``data.skipped``.
+        sort_queries: bring rows of one query together instead of refusing rows that do not follow each other.
+        progress: called with the number of bytes read since the last call.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp(), "train.txt")
+        >>> _ = path.write_text("2 qid:1 1:0.5 3:1.5 # docid = a\\n0 qid:1 2:1\\n1 qid:2 1:0.25\\n")
+        >>> data = read(path)
+        >>> data
+        RankingData(queries=2, documents=3, features=3)
+        >>> data[0].features
+        tensor([[0.5000, 0.0000, 1.5000],
+                [0.0000, 1.0000, 0.0000]])
+    """
+    if errors not in ("raise", "skip"):
+        raise ValueError(f"errors must be 'raise' or 'skip', got {errors!r}")
+    files = expand(paths)
+    formats = {format_of(path, format) for path in files}
+    if len(formats) > 1:
+        raise DataError(
+            f"the files are of different formats, {', '.join(sorted(formats))}: read them one by one"
+        )
+    kind = formats.pop()
+    if kind == "svmlight":
+        if features is not None and (
+            isinstance(features, bool) or not isinstance(features, int) or features < 1
+        ):
+            raise ValueError(
+                f"for svmlight text, features is the number of features or None, got {features!r}"
+            )
+        return read_svmlight(
+            files, features=features, errors=errors, sort_queries=sort_queries, progress=progress
+        )
+    if isinstance(features, int):
+        raise ValueError(f"for a table, features is a list of columns or None, got {features!r}")
+    columns = Columns(label, query, features, doc)
+    parts = [
+        read_table(path, kind, columns, errors=errors, sort_queries=sort_queries, progress=progress)
+        for path in files
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    return _one_after_another(parts, files, sort_queries)
+
+
+def _one_after_another(parts: list[RankingData], files: Sequence[object], sort_queries: bool) -> RankingData:
+    import numpy as np
+
+    from pirank.data.arrays import from_arrays
+
+    for part, path in zip(parts, files, strict=True):
+        if part.feature_names != parts[0].feature_names:
+            raise DataError(f"the feature columns differ from those of {files[0]}", path=str(path))
+    data = RankingData.concatenate(parts)
+    if len(np.unique(data.query_ids)) == len(data):
+        return data
+    ids = np.repeat(data.query_ids, data.lengths.numpy())
+    merged = from_arrays(
+        data.features,
+        data.labels,
+        qid=ids,
+        doc_ids=data.doc_ids,
+        feature_names=data.feature_names,
+        sort_queries=sort_queries,
+    )
+    merged.skipped = data.skipped
+    return merged

@@ -1,0 +1,176 @@
+"""Which queries come in which step of which process: seeded, resumable, without loss or repetition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from pirank.data.ranking_data import RankingData
+
+if TYPE_CHECKING:
+    from pirank.data.batches import Batch
+
+# Queries are sorted by length within pools of this many batches: large enough to fill batches with similar
+# lengths, small enough that an epoch does not show every length only once.
+_POOL_BATCHES = 64
+
+
+class Schedule:
+    """Epochs of batches, with a place that can be saved and taken up again."""
+
+    def __init__(
+        self, data: RankingData, seed: int, rank: int, world_size: int, device: torch.device | str | None
+    ) -> None:
+        if not 0 <= rank < world_size:
+            raise ValueError(
+                f"rank must be from 0 to world_size - 1, got rank {rank} of world_size {world_size}"
+            )
+        self._data = data
+        self._lengths = data.lengths.numpy(force=True)
+        self._seed, self._rank, self._world_size = seed, rank, world_size
+        self._device = None if device is None or torch.device(device) == data.device else torch.device(device)
+        self._epoch = 0
+        self._step = 0
+        self._resume_at = 0
+        self._planned: tuple[int, list[np.ndarray]] | None = None
+
+    # --- what each kind of batches says ---------------------------------------------------------------------
+
+    def _plan(self, epoch: int) -> list[np.ndarray]:
+        """The queries of every batch of an epoch, the same in all processes."""
+        raise NotImplementedError
+
+    def _gathered(self, batches: list[np.ndarray], epoch: int) -> Iterator[Batch]:
+        """The batches of these queries."""
+        raise NotImplementedError
+
+    def _options(self) -> dict[str, Any]:
+        """What the order depends on, next to data and seed."""
+        raise NotImplementedError
+
+    # --- one epoch ------------------------------------------------------------------------------------------
+
+    @property
+    def epoch(self) -> int:
+        """The epoch the next iteration gives, or the one it is in."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next iteration give this epoch; from its start, unless it is the one that was loaded."""
+        if epoch != self._epoch:
+            self._epoch, self._step, self._resume_at = epoch, 0, 0
+
+    def __len__(self) -> int:
+        """The number of steps of the epoch, the same in all processes."""
+        return -(-len(self._batches_of(self._epoch)) // self._world_size)
+
+    def __iter__(self) -> Iterator[Batch]:
+        epoch, start = self._epoch, self._resume_at
+        plan = self._batches_of(epoch)
+        steps = len(self)
+        self._step, self._resume_at = start, 0
+        nothing = np.empty(0, np.int64)
+        mine = [
+            plan[i] if i < len(plan) else nothing
+            for i in range(self._rank, steps * self._world_size, self._world_size)
+        ]
+        for step, batch in enumerate(self._gathered(mine[start:], epoch), start=start):
+            # Counted as done before it is handed out: a state taken after training on it goes on with the
+            # next.
+            self._step = step + 1
+            if self._world_size > 1:
+                first = step * self._world_size
+                together = sum(len(each) for each in plan[first : first + self._world_size])
+                batch = replace(batch, weight=len(batch) * self._world_size / together)
+            yield self._moved(batch)
+        self._epoch, self._step = epoch + 1, 0
+
+    def _batches_of(self, epoch: int) -> list[np.ndarray]:
+        if self._planned is None or self._planned[0] != epoch:
+            self._planned = (epoch, self._plan(epoch))
+        return self._planned[1]
+
+    def _moved(self, batch: Batch) -> Batch:
+        if self._device is None:
+            return batch
+        if self._device.type == "cuda" and self._data.device.type == "cpu":
+            return batch.pin_memory().to(self._device, non_blocking=True)
+        return batch.to(self._device)
+
+    # --- stopping and going on ------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """The place in the schedule, after the last batch that was handed out."""
+        return {"epoch": self._epoch, "step": self._step, "world_size": self._world_size, **self._identity()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where ``state`` was taken; the data and all options must be the same.
+
+        The number of processes may differ, if the step is a whole one for them as well.
+        """
+        for name, value in self._identity().items():
+            if state.get(name) != value:
+                raise ValueError(
+                    f"the state was taken with {name} = {state.get(name)!r}, here it is {value!r}: "
+                    "it cannot be taken up at the same place"
+                )
+        done = state["step"] * state["world_size"]
+        if done % self._world_size and done < len(self._batches_of(state["epoch"])):
+            raise ValueError(
+                f"the state was taken after {done} batches by {state['world_size']} processes: no whole "
+                f"number of steps for {self._world_size}: change the number of processes between epochs"
+            )
+        self._epoch = state["epoch"]
+        self._step = self._resume_at = -(-done // self._world_size)
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "seed": self._seed,
+            "queries": len(self._data),
+            "total_documents": self._data.documents,
+            **self._options(),
+        }
+
+
+def order_of_queries(
+    lengths: np.ndarray,
+    *,
+    documents: int | None,
+    batch_size: int | None,
+    bucketed: bool,
+    rng: np.random.Generator | None,
+) -> list[np.ndarray]:
+    """Cut all queries into batches within the budgets.
+
+    Args:
+        lengths: documents of each query, ``[Q]``.
+        documents: at most so many documents a batch, if it holds more than one query.
+        batch_size: at most so many queries a batch.
+        bucketed: queries of similar length together.
+        rng: for the order; None: the order of the data.
+    """
+    count = len(lengths)
+    order = np.arange(count) if rng is None else rng.permutation(count)
+    if bucketed and count:
+        mean = max(float(lengths.mean()), 1.0)
+        per_batch = min(batch_size or count, int(documents / mean) + 1 if documents else count)
+        pool = max(per_batch * _POOL_BATCHES, 1)
+        pools = [order[start : start + pool] for start in range(0, count, pool)]
+        order = np.concatenate([each[np.argsort(lengths[each], kind="stable")] for each in pools])
+    total = np.concatenate([[0], np.cumsum(lengths[order])])
+    batches = []
+    start = 0
+    while start < count:
+        stop = count if batch_size is None else min(start + batch_size, count)
+        if documents is not None:
+            fitting = int(np.searchsorted(total, total[start] + documents, side="right")) - 1
+            stop = min(stop, max(fitting, start + 1))
+        batches.append(order[start:stop])
+        start = stop
+    if bucketed and rng is not None:
+        batches = [batches[i] for i in rng.permutation(len(batches))]
+    return batches

@@ -1,0 +1,207 @@
+"""Files, folders and archives as blocks of whole lines."""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import gzip
+import lzma
+import os
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from pirank.data.errors import DataError
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+Progress = Callable[[int], None]
+"""Called with the number of bytes of the files on disk that were read since the last call."""
+
+BLOCK_BYTES = 1 << 20
+_LONGEST_LINE = 1 << 28
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_ARCHIVES = (".gz", ".xz", ".lzma", ".bz2", ".zst")
+_TEXT = (".txt", ".svm", ".svmlight", ".libsvm", ".letor", ".dat")
+_COLUMNS = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+}
+_FORMATS = ("svmlight", "parquet", "csv", "arrow")
+
+
+def expand(paths: Paths) -> list[Path]:
+    """The data files of one path or many; a folder gives those in it, in name order."""
+    given = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    if not given:
+        raise DataError("no path was given: name at least one file or folder")
+    files: list[Path] = []
+    for each in map(Path, given):
+        if each.is_dir():
+            inside = sorted(entry for entry in each.iterdir() if entry.is_file() and _known(entry))
+            if not inside:
+                endings = ", ".join((*_TEXT, *_COLUMNS))
+                raise DataError(f"the folder holds no data file ({endings}, also compressed)", path=str(each))
+            files += inside
+        elif each.exists():
+            files.append(each)
+        else:
+            raise FileNotFoundError(f"{each}: there is no such file or folder")
+    return files
+
+
+def format_of(path: Path, given: str | None) -> str:
+    """The format of a file: the one given, or by its ending; unknown endings are svmlight text."""
+    if given is not None:
+        if given not in _FORMATS:
+            raise ValueError(f"format must be one of {', '.join(map(repr, _FORMATS))}, got {given!r}")
+        return given
+    return _COLUMNS.get(_inner_suffix(path), "svmlight")
+
+
+def _inner_suffix(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes and suffixes[-1] in _ARCHIVES:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def _known(path: Path) -> bool:
+    return not path.name.startswith((".", "_")) and _inner_suffix(path) in (*_TEXT, *_COLUMNS)
+
+
+@dataclass(frozen=True)
+class TextBlock:
+    """Whole lines of a file.
+
+    Attributes:
+        path: the file.
+        first_line: the number of the first line, from 1.
+        text: the lines, each ended by a newline.
+    """
+
+    path: Path
+    first_line: int
+    text: bytes
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file for reading, decompressed; whatever a damaged archive raises becomes a :class:`DataError`."""
+    try:
+        with contextlib.closing(_open(path)) as stream:
+            yield stream
+    except (EOFError, lzma.LZMAError, zlib.error, OSError) as problem:
+        # bz2 and gzip report damage as an OSError without a number; with one, the operating system speaks.
+        if isinstance(problem, OSError) and problem.errno is not None:
+            raise
+        raise DataError(f"the archive is damaged or cut short ({problem})", path=str(path)) from None
+
+
+def _open(path: Path) -> Any:
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        return gzip.open(path, "rb")
+    if suffix in (".xz", ".lzma"):
+        return lzma.open(path, "rb")
+    if suffix == ".bz2":
+        return bz2.open(path, "rb")
+    if suffix == ".zst":
+        return ZstdFile(path)
+    return open(path, "rb")
+
+
+class ZstdFile:
+    """A zstandard archive, read front to back; one cut short raises EOFError, as gzip's reader does."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import zstandard
+        except ImportError:
+            raise ImportError(f'{path}: reading .zst needs zstandard: pip install "pirank[zstd]"') from None
+        self._error = zstandard.ZstdError
+        self._start = zstandard.ZstdDecompressor().decompressobj
+        self._frame = self._start()
+        self._file = path.open("rb")
+        self._ready = b""
+        self._begun = False
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to ``size`` decompressed bytes, all of them for -1; empty at the end."""
+        pieces = [self._ready]
+        held = len(self._ready)
+        while size < 0 or held < size:
+            packed = self._file.read(1 << 17)
+            if not packed:
+                if self._begun:
+                    raise EOFError("the file ends inside a frame")
+                break
+            piece = self._decompressed(packed)
+            pieces.append(piece)
+            held += len(piece)
+        ready = b"".join(pieces)
+        if size < 0:
+            self._ready = b""
+            return ready
+        self._ready = ready[size:]
+        return ready[:size]
+
+    def _decompressed(self, packed: bytes) -> bytes:
+        pieces = []
+        while packed:
+            try:
+                pieces.append(self._frame.decompress(packed))
+            except self._error as problem:
+                raise EOFError(str(problem)) from None
+            self._begun = not self._frame.eof
+            packed = self._frame.unused_data if self._frame.eof else b""
+            if self._frame.eof:
+                self._frame = self._start()
+        return b"".join(pieces)
+
+    def tell_packed(self) -> int:
+        """How far the file on disk has been read."""
+        return self._file.tell()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def text_blocks(
+    path: Path, *, block_bytes: int = BLOCK_BYTES, progress: Progress | None = None
+) -> Iterator[TextBlock]:
+    """A text file as blocks of whole lines, decompressed. A byte order mark is dropped."""
+    line = 1
+    rest = b""
+    seen = 0
+    size = path.stat().st_size
+    packed = path.suffix.lower() in _ARCHIVES
+    with opened(path) as stream:
+        while chunk := stream.read(max(block_bytes, len(_BYTE_ORDER_MARK))):
+            if line == 1 and not rest:
+                chunk = chunk.removeprefix(_BYTE_ORDER_MARK)
+            if progress is not None and not packed:
+                progress(len(chunk))
+                seen += len(chunk)
+            end = chunk.rfind(b"\n") + 1
+            if end == 0:
+                rest += chunk
+                if len(rest) > _LONGEST_LINE:
+                    raise DataError(
+                        "the line is longer than 256 MiB: is this a text file?", path=str(path), line=line
+                    )
+                continue
+            text = rest + chunk[:end] if rest else chunk[:end]
+            rest = chunk[end:]
+            yield TextBlock(path, line, text)
+            line += text.count(b"\n")
+    if rest:
+        yield TextBlock(path, line, rest + b"\n")
+    if progress is not None:
+        progress(max(size - seen, 0))

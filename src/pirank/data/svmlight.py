@@ -1,0 +1,195 @@
+"""Reading LETOR / svmlight text: ``label qid:id index:value … # comment``."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pirank.data.errors import DataError, SkippedLines
+from pirank.data.grouping import Places, group_rows
+from pirank.data.ranking_data import RankingData
+from pirank.data.sources import BLOCK_BYTES, Progress, TextBlock, text_blocks
+from pirank.data.svmlight_blocks import Rows, parse_regular
+from pirank.data.svmlight_lines import parse_lines
+
+
+def read_svmlight(
+    files: Sequence[Path],
+    *,
+    features: int | None = None,
+    errors: str = "raise",
+    sort_queries: bool = False,
+    progress: Progress | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> RankingData:
+    """Read svmlight files as one data set; :func:`pirank.data.read` is the front door.
+
+    Blocks of a fixed size are read, parsed on a few threads and written to their place in the result, so the
+    memory needed beyond the result does not depend on the size of the files. Features a line does not name
+    are 0.
+    """
+    skipped = SkippedLines()
+    table = _FeatureTable(features)
+    labels: list[np.ndarray] = []
+    ids: list[np.ndarray] = []
+    doc_ids: list[list[str] | int] = []
+    places = Places()
+    dense_width: tuple[Path, int] | None = None
+    for path in files:
+        table.expect_file(
+            path.stat().st_size if path.suffix.lower() not in (".gz", ".xz", ".zst", ".bz2") else None
+        )
+        rows_before = table.rows
+        all_dense: int | None = None
+        for position, (block, rows, bad) in enumerate(_parsed(path, features, errors, progress, block_bytes)):
+            skipped.extend(bad)
+            places.add(block, table.rows, len(rows))
+            width = rows.width if rows.columns is None or len(rows) == 0 else None
+            if len(rows):
+                all_dense = width if position == 0 or all_dense == width else None
+            table.append(rows, len(block.text))
+            labels.append(rows.labels)
+            ids.append(rows.query_ids)
+            doc_ids.append(rows.doc_ids if rows.doc_ids is not None else len(rows))
+        if table.rows == rows_before:
+            problem = "the file holds no data line"
+            if skipped.examples:
+                problem += f": all were skipped, the first because of: {skipped.examples[0].problem}"
+            raise DataError(problem, path=str(path))
+        if all_dense is not None:
+            if dense_width is not None and dense_width[1] != all_dense:
+                raise DataError(
+                    f"every line has {all_dense} features, "
+                    f"but in {dense_width[0]} every line has {dense_width[1]}",
+                    path=str(path),
+                )
+            dense_width = (path, all_dense)
+    data = table.finished()
+    grouped = group_rows(_one_type(ids), places, sort_queries=sort_queries)
+    all_labels = np.concatenate(labels)
+    names = _joined(doc_ids)
+    if grouped.order is not None:
+        data, all_labels = data[grouped.order], all_labels[grouped.order]
+        names = None if names is None else names[grouped.order]
+    return RankingData(
+        torch.from_numpy(data),
+        torch.from_numpy(all_labels),
+        torch.from_numpy(grouped.offsets),
+        grouped.query_ids,
+        names,
+        skipped=skipped,
+    )
+
+
+def _parsed(
+    path: Path, features: int | None, errors: str, progress: Progress | None, block_bytes: int
+) -> Iterator[tuple[TextBlock, Rows, SkippedLines]]:
+    """The blocks of a file and their rows, in order, parsed a few at a time."""
+
+    def parse(block: TextBlock) -> tuple[TextBlock, Rows, SkippedLines]:
+        skipped = SkippedLines()
+        rows = parse_regular(block.text)
+        if rows is None or (features is not None and rows.width > features):
+            rows = parse_lines(block, None if errors == "raise" else skipped, features)
+        return block, rows, skipped
+
+    workers = min(8, _processors())
+    waiting: deque[Future[tuple[TextBlock, Rows, SkippedLines]]] = deque()
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for block in text_blocks(path, block_bytes=block_bytes, progress=progress):
+                waiting.append(pool.submit(parse, block))
+                if len(waiting) > workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _FeatureTable:
+    """A float32 matrix that grows by rows, and by columns where a later line names a larger index.
+
+    It is made as large as the file promises. Memory that was never written to is not taken, so a generous
+    guess costs nothing, and the result is never copied as a whole.
+    """
+
+    def __init__(self, width: int | None) -> None:
+        self.rows = 0
+        self._data = np.empty((0, width or 0), np.float32)
+        self._text_left: int | None = None
+
+    def expect_file(self, text_bytes: int | None) -> None:
+        """A file of so many bytes of text follows; None: who knows how many."""
+        self._text_left = text_bytes
+
+    def append(self, rows: Rows, text_bytes: int) -> None:
+        """Add the rows of a block of ``text_bytes`` bytes of text."""
+        if len(rows) == 0:
+            return
+        width = self._data.shape[1]
+        if rows.width > width:
+            self._widen(rows.width)
+        last = self.rows + len(rows)
+        if last > len(self._data):
+            self._lengthen(last, len(rows) / text_bytes)
+        place = self._data[self.rows : last]
+        if rows.columns is None:
+            place[:, : rows.values.shape[1]] = rows.values
+            place[:, rows.values.shape[1] :] = 0
+        else:
+            place[:] = 0
+            place[np.repeat(np.arange(len(rows)), rows.counts), rows.columns] = rows.values
+        self.rows = last
+        if self._text_left is not None:
+            self._text_left = max(self._text_left - text_bytes, 0)
+
+    def _widen(self, width: int) -> None:
+        data = np.empty((len(self._data), width), np.float32)
+        data[: self.rows, : self._data.shape[1]] = self._data[: self.rows]
+        data[: self.rows, self._data.shape[1] :] = 0
+        self._data = data
+
+    def _lengthen(self, needed: int, rows_per_byte: float) -> None:
+        promised = 0 if self._text_left is None else int(1.05 * self._text_left * rows_per_byte)
+        capacity = max(needed + 64, self.rows + promised, needed * 3 // 2 if self._text_left is None else 0)
+        if self.rows == 0:
+            self._data = np.empty((capacity, self._data.shape[1]), np.float32)
+        else:
+            self._data.resize((capacity, self._data.shape[1]), refcheck=False)
+
+    def finished(self) -> np.ndarray:
+        """The matrix, cut to the rows that were written."""
+        self._data.resize((self.rows, self._data.shape[1]), refcheck=False)
+        return self._data
+
+
+def _one_type(ids: list[np.ndarray]) -> np.ndarray:
+    """The query ids of all rows: int64 where all are whole numbers that fit, else text."""
+    if all(part.dtype == np.int64 for part in ids):
+        return np.concatenate(ids)
+    merged = np.concatenate([part.astype(object) for part in ids])
+    if all(isinstance(each, int) and -(2**63) <= each < 2**63 for each in merged):
+        return merged.astype(np.int64)
+    return np.array([str(each) for each in merged], dtype=object)
+
+
+def _joined(doc_ids: list[list[str] | int]) -> np.ndarray | None:
+    """The document ids of all blocks, "" where a line has none; None where no line has one."""
+    if not any(isinstance(part, list) for part in doc_ids):
+        return None
+    parts = [part if isinstance(part, list) else [""] * part for part in doc_ids]
+    return np.array([name for part in parts for name in part], dtype=object)

@@ -1,0 +1,123 @@
+"""svmlight text line by line: slow, accepts every legal line, and says what is wrong with the others."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pirank.data.errors import DataError, SkippedLines
+from pirank.data.sources import TextBlock
+from pirank.data.svmlight_blocks import Rows, doc_id, query_id
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+def parse_lines(block: TextBlock, skipped: SkippedLines | None, features: int | None = None) -> Rows:
+    """The rows of a block.
+
+    Args:
+        block: whole lines.
+        skipped: where bad lines are counted; None: the first one is raised.
+        features: the largest feature index allowed.
+    """
+    labels: list[float] = []
+    ids: list[int | str] = []
+    counts: list[int] = []
+    columns: list[int] = []
+    values: list[float] = []
+    doc_ids: list[str] = []
+    for number, line in enumerate(block.text.split(b"\n")[:-1], start=block.first_line):
+        content, _, comment = line.partition(b"#")
+        if not content.strip():
+            continue
+        try:
+            label, qid, row_columns, row_values = _parse_line(content, features)
+        except _LineError as problem:
+            error = DataError(
+                str(problem),
+                path=str(block.path),
+                line=number,
+                text=line.decode("utf-8", "replace").rstrip("\r"),
+            )
+            if skipped is None:
+                raise error from None
+            skipped.add(error)
+            continue
+        labels.append(label)
+        ids.append(qid)
+        counts.append(len(row_columns))
+        columns += row_columns
+        values += row_values
+        doc_ids.append(doc_id(comment))
+    query_ids = np.empty(len(ids), object)
+    query_ids[:] = ids
+    return Rows(
+        np.array(labels, np.float32),
+        query_ids,
+        np.array(counts, np.int64),
+        np.array(values, np.float32),
+        np.array(columns, np.int64),
+        doc_ids if any(doc_ids) else None,
+    )
+
+
+class _LineError(Exception):
+    """What is wrong with a line."""
+
+
+def _parse_line(content: bytes, features: int | None) -> tuple[float, int | str, list[int], list[float]]:
+    tokens = content.split()
+    label = _number(tokens[0], "the label")
+    if len(tokens) < 2 or not tokens[1].startswith(b"qid:"):
+        raise _LineError("no query id: 'qid:…' must follow the label")
+    qid = tokens[1][4:].decode("utf-8", "replace")
+    if not qid or ":" in qid:
+        raise _LineError(f"query id {qid!r}: expected 'qid:' and an id without ':'")
+    columns: list[int] = []
+    values: list[float] = []
+    last = 0
+    for token in tokens[2:]:
+        index_text, colon, value_text = token.partition(b":")
+        if not colon:
+            raise _LineError(f"{_shown(token)} is not a feature: expected index:value")
+        index = _index(index_text)
+        if index == 0:
+            raise _LineError("feature index 0: indices start at 1")
+        if index <= last:
+            raise _LineError(f"feature index {index} follows {last}: indices must rise within a line")
+        if features is not None and index > features:
+            raise _LineError(f"feature index {index}: there are {features} features")
+        columns.append(index - 1)
+        values.append(_number(value_text, f"the value of feature {index}"))
+        last = index
+    return label, query_id(qid), columns, values
+
+
+def _index(text: bytes) -> int:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if b"_" in text or not 0 <= number < 2**31 or number != int(number):
+        raise _LineError(f"feature index {_shown(text)} is not a whole number from 1 to 2147483647")
+    return int(number)
+
+
+def _number(text: bytes, what: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = None
+    if number is None or b"_" in text:
+        raise _LineError(f"{what} is {_shown(text)}, not a number")
+    if not math.isfinite(number):
+        raise _LineError(f"{what} is {_shown(text)}: only finite numbers can be ranked")
+    if abs(number) > _LARGEST:
+        raise _LineError(f"{what} is {_shown(text)}, beyond the largest float32")
+    return number
+
+
+def _shown(text: bytes) -> str:
+    shown = text.decode("utf-8", "replace")
+    return repr(shown if len(shown) <= 40 else shown[:39] + "…")

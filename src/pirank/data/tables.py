@@ -1,0 +1,226 @@
+"""Arrow record batches, whatever they came from, as ranking data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+
+from pirank.data.errors import DataError, SkippedLines
+from pirank.data.grouping import group_rows
+from pirank.data.ranking_data import RankingData
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table mean.
+
+    Attributes:
+        label: the label column; None: there is none.
+        query: the query id column.
+        features: the feature columns; None: all that are left.
+        doc: the document id column, or None.
+    """
+
+    label: str | None = "label"
+    query: str = "qid"
+    features: Sequence[str] | None = None
+    doc: str | None = None
+
+    def feature_names(self, names: Sequence[str], where: str | None) -> list[str]:
+        """The feature columns of a table with these columns, after checking that all named ones are there."""
+        special = [name for name in (self.label, self.query, self.doc) if name is not None]
+        wanted = [*special, *(self.features or [])]
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            hint = ""
+            if missing == [self.label]:
+                hint = "; label=None reads documents without labels"
+            elif missing == [self.query]:
+                hint = "; name the query column with query="
+            raise DataError(f"there is no column {missing[0]!r}, only {_listed(names)}{hint}", path=where)
+        chosen = list(self.features) if self.features is not None else [n for n in names if n not in special]
+        if not chosen:
+            raise DataError(f"no feature column is left among {_listed(names)}", path=where)
+        return chosen
+
+
+LineOf = Callable[[int], tuple[int | None, str | None]]
+"""Row of a table, from 0, to the line number and the text of the line it came from."""
+
+
+def from_batches(
+    batches: Iterable[Any],
+    names: Sequence[str],
+    columns: Columns,
+    *,
+    errors: str = "raise",
+    sort_queries: bool = False,
+    where: str | None = None,
+    line_of: LineOf | None = None,
+    skipped: SkippedLines | None = None,
+) -> RankingData:
+    """Ranking data from Arrow record batches that have the columns ``names``.
+
+    Args:
+        batches: ``pyarrow.RecordBatch`` objects.
+        names: the columns of the table.
+        columns: what they mean.
+        errors: ``"raise"``, or ``"skip"`` to leave out rows with a bad value.
+        sort_queries: bring rows of one query together.
+        where: file name for messages.
+        line_of: from a row to its line, for messages.
+        skipped: what was left out so far.
+    """
+    chosen = columns.feature_names(names, where)
+    skipped = SkippedLines() if skipped is None else skipped
+    features: list[np.ndarray] = []
+    labels: list[np.ndarray] = []
+    ids: list[Any] = []
+    docs: list[np.ndarray] = []
+    row = 0
+    for batch in batches:
+        numeric = chosen if columns.label is None else [*chosen, columns.label]
+        block = np.empty((batch.num_rows, len(numeric)), np.float32)
+        for place, name in enumerate(numeric):
+            block[:, place] = _as_float32(batch.column(name))
+        ids_block = batch.column(columns.query)
+        good = np.isfinite(block).all(1) & ~_nulls(ids_block)
+        if not good.all():
+            for bad in np.flatnonzero(~good):
+                error = _bad_row(batch, int(bad), row, block, numeric, columns, where, line_of)
+                if errors == "raise":
+                    raise error
+                skipped.add(error)
+            block = block[good]
+            ids_block = ids_block.filter(pa.array(good))
+        features.append(block[:, : len(chosen)])
+        if columns.label is not None:
+            labels.append(block[:, -1].copy())
+        ids.append(_plain(ids_block))
+        if columns.doc is not None:
+            docs.append(np.array([str(each) for each in batch.column(columns.doc).to_pylist()], object)[good])
+        row += batch.num_rows
+    if not sum(map(len, features)):
+        first = (
+            f": all {row} rows were skipped, the first because of: {skipped.examples[0].problem}"
+            if row
+            else ""
+        )
+        raise DataError(f"the table holds no rows{first}", path=where)
+    all_ids = np.asarray(pa.chunked_array(ids).combine_chunks().to_numpy(zero_copy_only=False))
+    try:
+        grouped = group_rows(all_ids, sort_queries=sort_queries)
+    except DataError as problem:
+        raise DataError(problem.problem, path=where) from None
+    data = RankingData(
+        torch.from_numpy(_stacked(features)),
+        torch.from_numpy(np.concatenate(labels)) if labels else None,
+        np.array([0, len(all_ids)]),
+        None,
+        np.concatenate(docs) if docs else None,
+        chosen,
+        skipped=skipped,
+    )
+    order = grouped.order
+    return RankingData(
+        data.features if order is None else data.features[order],
+        data.labels if order is None or data.labels is None else data.labels[order],
+        grouped.offsets,
+        grouped.query_ids,
+        data.doc_ids if order is None or data.doc_ids is None else data.doc_ids[order],
+        chosen,
+        skipped=skipped,
+    )
+
+
+def _stacked(blocks: list[np.ndarray]) -> np.ndarray:
+    """The blocks as one array; each is given up once it is copied, so that about one copy exists."""
+    result = np.empty((sum(map(len, blocks)), blocks[0].shape[1]), np.float32)
+    row = 0
+    for place, block in enumerate(blocks):
+        result[row : row + len(block)] = block
+        row += len(block)
+        blocks[place] = block[:0].copy()
+    return result
+
+
+def _as_float32(column: Any) -> np.ndarray:
+    """A column as float32, with NaN where it holds no number."""
+    if (
+        pa.types.is_string(column.type)
+        or pa.types.is_large_string(column.type)
+        or column.type == pa.string_view()
+    ):
+        return np.array([_number(text) for text in column.to_pylist()], np.float64).astype(np.float32)
+    if pa.types.is_dictionary(column.type) or not _numeric(column.type):
+        return np.full(len(column), np.nan, np.float32)
+    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    with np.errstate(over="ignore"):
+        return np.asarray(values.astype(np.float32))
+
+
+def _numeric(kind: Any) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
+
+
+def _number(text: str | None) -> float:
+    try:
+        return float("nan") if text is None or "_" in text else float(text)
+    except ValueError:
+        return float("nan")
+
+
+def _nulls(column: Any) -> np.ndarray:
+    missing = pc.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        missing |= pc.equal(column, "").fill_null(True).to_numpy(zero_copy_only=False)
+    return np.asarray(missing)
+
+
+def _plain(ids: Any) -> Any:
+    """Query ids as int64 or text, so that blocks of one file can be put together."""
+    kind = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
+    if pa.types.is_integer(kind) and kind != pa.uint64():
+        return ids.cast(pa.int64())
+    return ids.cast(pa.string())
+
+
+def _bad_row(
+    batch: Any,
+    bad: int,
+    first_row: int,
+    block: np.ndarray,
+    numeric: list[str],
+    columns: Columns,
+    where: str | None,
+    line_of: LineOf | None,
+) -> DataError:
+    wrong = [name for name, good in zip(numeric, np.isfinite(block[bad]), strict=True) if not good]
+    if wrong:
+        value = batch.column(wrong[0])[bad].as_py()
+        what = "label" if wrong[0] == columns.label else "feature"
+        problem = f"{what} {wrong[0]!r} is {value!r}: expected a finite number"
+        if isinstance(value, str) and what == "feature" and columns.features is None:
+            problem += "; if it is not a feature, name those that are with features=[…]"
+    else:
+        problem = f"the query id {columns.query!r} is missing"
+    line, text = line_of(first_row + bad) if line_of is not None else (None, None)
+    if line is None:
+        problem += f" (row {first_row + bad}, from 0)"
+    return DataError(problem, path=where, line=line, text=text)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(repr(name) for name in names[:8])
+    return shown if len(names) <= 8 else f"{shown} and {len(names) - 8} more"

@@ -1,0 +1,232 @@
+"""Batches: nothing lost, nothing repeated, the same order again, and the same place again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from pirank.data import Batch, FixedSizeBatches, RaggedBatches, RankingData, synthetic
+
+
+def ragged(queries: int = 50, seed: int = 0, labelled: bool = True) -> RankingData:
+    """Lists of 0 to 30 documents; the only feature of a document is its number, its label too."""
+    lengths = np.random.default_rng(seed).integers(0, 31, queries)
+    lengths[0] = 90
+    numbers = np.arange(lengths.sum(), dtype=np.float32)
+    return RankingData(
+        numbers[:, None], numbers if labelled else None, np.concatenate([[0], lengths.cumsum()])
+    )
+
+
+def flat_contents(batch: Batch) -> list[tuple[int, list[float]]]:
+    """(query, documents) of every query of a flat batch."""
+    assert batch.offsets is not None
+    bounds = batch.offsets.tolist()
+    return [
+        (int(query), batch.features[start:stop, 0].tolist())
+        for query, start, stop in zip(batch.queries, bounds[:-1], bounds[1:], strict=True)
+    ]
+
+
+def make(kind: str, data: RankingData, **options: Any) -> RaggedBatches | FixedSizeBatches:
+    if kind == "fixed":
+        return FixedSizeBatches(data, 10, 4, **options)
+    return RaggedBatches(data, **({"documents": 64} if kind == "documents" else {"batch_size": 6}), **options)
+
+
+KINDS = ["documents", "queries", "fixed"]
+
+
+@pytest.mark.parametrize(
+    "options", [{"documents": 64}, {"batch_size": 7}, {"documents": 64, "batch_size": 3}, {}]
+)
+@pytest.mark.parametrize("bucketed", [True, False])
+@pytest.mark.parametrize("window", [1, 1 << 20])
+def test_an_epoch_holds_every_query_once_within_the_budgets(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, int], bucketed: bool, window: int
+) -> None:
+    monkeypatch.setattr("pirank.data.batches._WINDOW_DOCUMENTS", window)
+    data = ragged()
+    batches = RaggedBatches(data, bucketed=bucketed, seed=2, **options)
+    seen = []
+    steps = 0
+    for batch in batches:
+        steps += 1
+        assert len(batch) <= options.get("batch_size", 16 if not options else 1000)
+        assert batch.documents <= options.get("documents", 10**9) or len(batch) == 1
+        assert batch.labels is not None
+        assert torch.equal(batch.labels, batch.features[:, 0])
+        seen += flat_contents(batch)
+    assert sorted(seen) == [(q, data[q].features[:, 0].tolist()) for q in range(len(data))]
+    batches.set_epoch(0)
+    assert steps == len(batches)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_order_follows_seed_and_epoch(kind: str) -> None:
+    data = ragged()
+
+    def order(batches: RaggedBatches | FixedSizeBatches) -> list[int]:
+        return [int(query) for batch in batches for query in batch.queries]
+
+    first, second = make(kind, data, seed=1), make(kind, data, seed=1)
+    epoch_0, epoch_1 = order(first), order(first)
+    assert epoch_0 != epoch_1
+    assert sorted(epoch_0) == sorted(epoch_1) == list(range(len(data)))
+    second.set_epoch(1)
+    assert order(second) == epoch_1
+    assert order(make(kind, data, seed=2)) != epoch_0
+    in_order = make(kind, data, shuffle=False)
+    assert order(in_order) == order(in_order) == list(range(len(data)))
+
+
+def test_bucketed_batches_hold_queries_of_similar_length() -> None:
+    data = ragged(400)
+    spread = []
+    for bucketed in (True, False):
+        batches = RaggedBatches(data, documents=200, bucketed=bucketed)
+        lengths = [batch.offsets.diff() for batch in batches if batch.offsets is not None]
+        spread.append(sum(int((each.max() - each.min()).item()) for each in lengths) / len(lengths))
+    assert spread[0] < spread[1] / 5
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("world_size", [2, 3, 7])
+def test_processes_make_equal_steps_and_share_every_query(kind: str, world_size: int) -> None:
+    data = ragged()
+    ranks = [make(kind, data, seed=5, rank=rank, world_size=world_size) for rank in range(world_size)]
+    epochs = [list(batches) for batches in ranks]
+    assert len({len(epoch) for epoch in epochs}) == 1
+    for batches in ranks:
+        batches.set_epoch(0)
+        assert len(batches) == len(epochs[0])
+    seen = [int(query) for epoch in epochs for batch in epoch for query in batch.queries]
+    assert sorted(seen) == list(range(len(data)))
+    for step in zip(*epochs, strict=True):
+        # weight × mean over the batch, averaged over processes, is the mean over the step's queries.
+        values = [batch.queries.double().mean().item() if len(batch) else 0.0 for batch in step]
+        averaged = sum(batch.weight * value for batch, value in zip(step, values, strict=True)) / world_size
+        assert averaged == pytest.approx(torch.cat([batch.queries for batch in step]).double().mean().item())
+    assert all(batch.features.shape[-1] == 1 for epoch in epochs for batch in epoch)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_going_on_from_any_step(kind: str, world_size: int) -> None:
+    data = ragged(20)
+    options = {"seed": 3, "rank": world_size - 1, "world_size": world_size}
+    batches = make(kind, data, **options)
+    whole, states = [], [batches.state_dict()]
+    for _ in range(2):
+        for batch in batches:
+            whole.append(batch)
+            states.append(batches.state_dict())
+    for place, state in enumerate(states):
+        again = make(kind, data, **options)
+        again.load_state_dict(state)
+        again.set_epoch(state["epoch"])
+        rest = [*again, *(again if again.epoch < 2 else ())]
+        for batch, expected in zip(rest, whole[place:], strict=False):
+            assert batch.queries.tolist() == expected.queries.tolist()
+            assert torch.equal(batch.features, expected.features)
+        assert len(rest) >= len(whole) - place
+
+
+def test_an_iteration_left_early_starts_over() -> None:
+    batches = RaggedBatches(ragged(), batch_size=5)
+    peeked = next(iter(batches)).queries.tolist()
+    assert next(iter(batches)).queries.tolist() == peeked
+
+
+def test_a_state_of_other_data_or_options_is_refused() -> None:
+    data = ragged()
+    state = RaggedBatches(data, documents=64).state_dict()
+    for other in (
+        RaggedBatches(data, documents=65),
+        RaggedBatches(data, documents=64, seed=1),
+        RaggedBatches(data[:-1], documents=64),
+        FixedSizeBatches(data),
+    ):
+        with pytest.raises(ValueError, match="the state was taken with"):
+            other.load_state_dict(state)
+    one = RaggedBatches(data, documents=64)
+    for batch in one:
+        state = one.state_dict()
+        if len(batch) and state["step"] == 3:
+            break
+    two = RaggedBatches(data, documents=64, world_size=2)
+    with pytest.raises(ValueError, match="no whole number of steps"):
+        two.load_state_dict(state)
+
+
+def test_fixed_size_lists_are_a_seeded_cut_of_each_query() -> None:
+    data = ragged()
+    seen = {}
+    for batch in FixedSizeBatches(data, 10, 4, seed=9):
+        assert batch.features.shape == (len(batch), 10, 1)
+        assert batch.mask is not None
+        assert batch.labels is not None
+        assert torch.equal(batch.labels, batch.features[..., 0])
+        assert (batch.features[~batch.mask] == 0).all()
+        for query, row, mask in zip(batch.queries.tolist(), batch.features[..., 0], batch.mask, strict=True):
+            documents = row[mask].tolist()
+            own = data[query].features[:, 0].tolist()
+            assert len(documents) == len(set(documents)) == min(10, len(own))
+            assert set(documents) <= set(own)
+            seen[query] = documents
+    assert len(seen) == len(data)
+    # The cut does not depend on the batch, and it is not the first ten.
+    other = FixedSizeBatches(data, 10, 50, seed=9, shuffle=False)
+    for batch in other:
+        assert batch.mask is not None
+        for query, row, mask in zip(batch.queries.tolist(), batch.features[..., 0], batch.mask, strict=True):
+            assert row[mask].tolist() == seen[query]
+    assert seen[0] != data[0].features[:10, 0].tolist()
+    first = next(iter(FixedSizeBatches(data, 10, 4, shuffle=False, cut="first")))
+    assert first.features[0, :, 0].tolist() == data[0].features[:10, 0].tolist()
+
+
+def test_each_document_is_equally_likely_to_remain() -> None:
+    data = RankingData(torch.arange(8.0)[:, None], None, [0, 8])
+    batches = FixedSizeBatches(data, 4, 1)
+    counts = torch.zeros(8)
+    for _ in range(2000):
+        for batch in batches:
+            counts[batch.features[0, :, 0].long()] += 1
+    # 2,000 draws of probability 1/2: a deviation of five standard errors is 112.
+    assert (counts - 1000).abs().max() < 112
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_unlabelled_and_empty_data(kind: str) -> None:
+    for batch in make(kind, ragged(labelled=False)):
+        assert batch.labels is None
+    assert list(make(kind, ragged()[:0])) == []
+    nothing = ragged()[[1, 1]]
+    nothing = RankingData(nothing.features[:0], None, [0, 0, 0])
+    assert sum(len(batch) for batch in make(kind, nothing)) == 2
+
+
+def test_moving_a_batch() -> None:
+    batch = next(iter(RaggedBatches(synthetic(5, 4), device="meta")))
+    assert batch.features.is_meta
+    assert batch.offsets is not None
+    assert batch.offsets.is_meta
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda data: RaggedBatches(data, documents=0), "documents must be at least 1, got 0"),
+        (lambda data: RaggedBatches(data, batch_size=0), "batch_size must be at least 1"),
+        (lambda data: RaggedBatches(data, rank=2, world_size=2), "rank must be from 0 to world_size - 1"),
+        (lambda data: FixedSizeBatches(data, 0), "list_size and batch_size must be at least 1"),
+        (lambda data: FixedSizeBatches(data, cut="top"), "cut must be 'shuffle' or 'first', got 'top'"),
+    ],
+)
+def test_impossible_options(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call(ragged())
