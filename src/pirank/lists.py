@@ -106,8 +106,10 @@ def _each_group(
     mask = position < lengths[:, None]
     if scores.numel() == 0:
         return per_list(scores.new_zeros(mask.shape), labels.new_zeros(mask.shape), mask)
-    index = torch.where(mask, starts[:, None] + position, 0)
-    return per_list(torch.where(mask, scores[index], 0), torch.where(mask, labels[index], 0), mask)
+    index = (starts[:, None] + position).clamp(max=scores.numel() - 1).reshape(-1)
+    # index_select is several times faster than scores[index], there and back.
+    scores, labels = (part.index_select(0, index).reshape(mask.shape) for part in (scores, labels))
+    return per_list(torch.where(mask, scores, 0), torch.where(mask, labels, 0), mask)
 
 
 def _groups_of_similar_length(lengths: Tensor) -> Iterator[tuple[Tensor, int]]:

@@ -230,3 +230,21 @@ def test_opa_by_grades_equals_opa_by_pairs():
         same(metric(scores, many, mask=mask, reduction="none"), torch.stack(expected))
         spread = graded + torch.linspace(0, 0.4, 6)[:, None]
         same(metric(scores, spread, mask=mask, reduction="none"), torch.stack(expected))
+
+
+@pytest.mark.parametrize("name", ["ndcg@3", "precision@2", "mrr@1"])
+@pytest.mark.parametrize("distinct", [1, 3, 40, 10_000])
+def test_selecting_the_first_ranks_keeps_the_order_of_ties(name, distinct):
+    random = torch.Generator().manual_seed(0)
+    scores = torch.randint(distinct, (300, 50), generator=random).float()
+    scores = torch.where(scores == 0, -0.0 * (torch.rand(300, 50, generator=random) < 0.5), scores)
+    labels = torch.randint(5, (300, 50), generator=random).float()
+    mask = torch.rand(300, 50, generator=random) < torch.rand(300, 1, generator=random)
+    metric = metrics.get(name)
+    order = scores.masked_fill(~mask, -1).sort(descending=True, stable=True).indices
+    # Distinct scores in that order have no ties to break.
+    distinct_scores = torch.empty_like(scores).scatter(1, order, -torch.arange(50.0).expand(300, 50))
+    same(
+        metric(scores, labels, mask=mask, reduction="none"),
+        metric(distinct_scores, labels, mask=mask, reduction="none"),
+    )

@@ -66,7 +66,7 @@ class Metric(ListMetric):
             values = torch.where(mask, values, 0)
         ranked = ranked_values(scores, values, mask, self.ranks(scores.shape[-1]), self.ties, generator)
         normaliser = self.normaliser(values, mask)
-        return self.of_ranked(ranked, normaliser), normaliser, (values > 0).any(-1)
+        return self.of_ranked(ranked, normaliser), normaliser, values.sum(-1) > 0
 
 
 def over(numerator: Tensor, denominator: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import log2
 
 import torch
 from torch import Tensor
@@ -43,11 +44,10 @@ def check_gains(labels: Tensor, gain: Gain) -> None:
                 f"to {float(gains.max())}"
             )
         return
-    check_not_negative(labels, f"gain={gain!r}")
-    if gain == "exp2" and labels.numel():
-        limit = torch.finfo(labels.dtype).max
-        limit = int(torch.tensor(limit, dtype=torch.float64).log2()) - _ROOM
-        largest = float(labels.max())
+    smallest, largest = _range_of(labels)
+    _refuse_negative(smallest, f"gain={gain!r}")
+    if gain == "exp2":
+        limit = int(log2(torch.finfo(labels.dtype).max)) - _ROOM
         if largest > limit:
             raise ValueError(
                 f"labels must be at most {limit} where the gain is 2^label − 1: got {largest:g}; "
@@ -57,21 +57,33 @@ def check_gains(labels: Tensor, gain: Gain) -> None:
 
 def check_not_negative(labels: Tensor, reason: str) -> None:
     """Refuse negative labels."""
-    if labels.numel() and bool((labels < 0).any()):
+    _refuse_negative(_range_of(labels)[0], reason)
+
+
+def _refuse_negative(smallest: float, reason: str) -> None:
+    if smallest < 0:
         raise ValueError(
-            f"labels must not be negative with {reason}: the smallest is {float(labels.min()):g}; "
+            f"labels must not be negative with {reason}: the smallest is {smallest:g}; "
             "mark absent items with mask= instead of a negative label, or raise the labels to start at 0"
         )
 
 
 def check_grades(labels: Tensor, max_label: float) -> None:
     """Refuse labels outside 0 … ``max_label``."""
-    check_not_negative(labels, f"max_label={max_label:g}")
-    if labels.numel() and bool((labels > max_label).any()):
+    smallest, largest = _range_of(labels)
+    _refuse_negative(smallest, f"max_label={max_label:g}")
+    if largest > max_label:
         raise ValueError(
-            f"labels must be at most max_label={max_label:g}, the top grade: the largest is "
-            f"{float(labels.max()):g}; pass max_label={float(labels.max()):g}"
+            f"labels must be at most max_label={max_label:g}, the top grade: the largest is {largest:g}; "
+            f"pass max_label={largest:g}"
         )
+
+
+def _range_of(labels: Tensor) -> tuple[float, float]:
+    if labels.numel() == 0:
+        return 0.0, 0.0
+    smallest, largest = labels.aminmax()
+    return float(smallest), float(largest)
 
 
 def may_look(values: Tensor) -> bool:

@@ -125,8 +125,10 @@ class ListMetric(ABC):
         if check_values and not may_look(labels):
             present = check_mask(mask, labels)
             self.check_labels(labels if present is None else torch.where(present, labels, 0))
+        checked = may_look(scores) if check_values is None else check_values
+        checked = checked and not torch.compiler.is_compiling()
         columns = each_list(
-            partial(self._columns, generator=generator),
+            partial(self._columns, checked=checked, generator=generator),
             scores,
             labels,
             mask=mask,
@@ -142,14 +144,20 @@ class ListMetric(ABC):
         return _mean(value, torch.where(blank, 0, mass) if empty == "skip" else mass, weights)
 
     def _columns(
-        self, scores: Tensor, labels: Tensor, mask: Tensor | None, generator: torch.Generator | None
+        self,
+        scores: Tensor,
+        labels: Tensor,
+        mask: Tensor | None,
+        *,
+        checked: bool,
+        generator: torch.Generator | None,
     ) -> Tensor:
         value, normaliser, found = self.per_list(scores, labels, mask, generator)
-        # Values that nobody looked at: a NaN that went in comes out, whatever rank it was sorted to.
-        broken = (scores + labels).isnan().any(-1)
-        return torch.stack(
-            [torch.where(broken, float("nan"), value), normaliser, (found | broken).to(value)], -1
-        )
+        if not checked:
+            # A NaN that went in comes out, whatever rank it was sorted to.
+            broken = (scores + labels).isnan().any(-1)
+            value, found = torch.where(broken, float("nan"), value), found | broken
+        return torch.stack([value, normaliser, found.to(value)], -1)
 
     def _option(self, option: str, given: str | None, choices: tuple[str, ...]) -> str:
         value = option_of(self.key, self.convention, option) if given is None else given
