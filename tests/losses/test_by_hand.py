@@ -18,7 +18,20 @@ def sigmoid(x):
     return 1 / (1 + exp(-x))
 
 
+# NeuralSort of 3, 2, 1 at temperature 1: a row's weights fall from its own item by e^−1, to e^−1−3 two away.
+FIRST = 1 + exp(-1) + exp(-4)
+SECOND = 1 + 2 * exp(-1)
 LSE = log(exp(2) + exp(1) + exp(3))
+
+
+def scaled_ndcg_of_the_first():
+    """Columns divided by their sums, then rows; NDCG of the item of the first column."""
+    outer, inner = 1 / FIRST + exp(-1) / SECOND + exp(-4) / FIRST, 2 * exp(-1) / FIRST + 1 / SECOND
+    first = [1 / FIRST / outer, exp(-1) / FIRST / inner, exp(-4) / FIRST / outer]
+    second = [exp(-1) / SECOND / outer, 1 / SECOND / inner, exp(-1) / SECOND / outer]
+    return (first[0] + first[2] / 2) / sum(first) + second[0] / sum(second) / log2(3)
+
+
 # Labels 1, 0, 2 and scores 2, 1, 3: ranks 2, 3, 1; gains 1, 0, 3; the ranking is the ideal one.
 IDEAL = 3 + 1 / log2(3)
 CASES = [
@@ -123,6 +136,34 @@ CASES = [
         [0, 1, 2],
         1 - (1 / (1 + sigmoid(1) + sigmoid(2)) + 2 / (1 + sigmoid(-1) + sigmoid(-2))) / 3,
     ),
+    ("neuralsort", {}, [1, 0, 2], (2 * log(FIRST) + log(SECOND)) / 3),
+    # The last two ranks go to the tied items in halves, one of which is a step away in each row.
+    ("neuralsort", {}, [0, 0, 1], (2 * log(FIRST) + log(SECOND) + 1 / 2 + 1 / 2) / 3),
+    (
+        "neural-ndcg",
+        {"max_iterations": 0},
+        [0, 0, 1],
+        1 - (1 / FIRST + exp(-1) / SECOND / log2(3) + exp(-4) / FIRST / 2),
+    ),
+    (
+        "neural-ndcg",
+        {"max_iterations": 0, "k": 2, "transposed": True},
+        [0, 0, 1],
+        1 - (1 / FIRST + exp(-1) / SECOND / log2(3)),
+    ),
+    ("pirank-ndcg", {}, [0, 0, 1], 1 - (1 / FIRST + exp(-1) / SECOND / log2(3) + exp(-4) / FIRST / 2)),
+    ("pirank-ndcg", {"k": 1}, [0, 0, 1], 1 - 1 / FIRST),
+    (
+        "pirank-arp",
+        {},
+        [1, 0, 2],
+        (
+            2 * (1 / FIRST + 2 * exp(-1) / SECOND + 3 * exp(-4) / FIRST)
+            + (exp(-1) / FIRST + 2 / SECOND + 3 * exp(-1) / FIRST)
+        )
+        / 3,
+    ),
+    ("neural-ndcg", {"max_iterations": 1}, [0, 0, 1], 1 - scaled_ndcg_of_the_first()),
 ]  # fmt: skip
 
 

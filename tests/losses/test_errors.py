@@ -12,9 +12,11 @@ from pirank import losses
 def test_unknown_names_and_options_name_the_nearest():
     with pytest.raises(ValueError, match="no loss 'lamdarank'; did you mean 'lambdarank'"):
         losses.get("lamdarank")
-    with pytest.raises(ValueError, match="LambdaRankLoss has no option 'metrics'; did you mean 'metric'"):
+    with pytest.raises(ValueError, match="has no option 'metrics'; did you mean 'metric'"):
         losses.get("lambdarank", metrics="ndcg")
-    with pytest.raises(ValueError, match="known: mse, "):
+    with pytest.raises(ValueError, match="LambdaRankLoss has no option 'metrics'; did you mean 'metric'"):
+        losses.LambdaRankLoss(metrics="ndcg")
+    with pytest.raises(ValueError, match=r"known: .*mse, "):
         losses.get("?")
 
 
@@ -32,6 +34,11 @@ def test_unknown_names_and_options_name_the_nearest():
         ("approx-mrr", {"gumbel_scale": -1.0}, "gumbel_scale must be"),
         ("listmle", {"ties": "none"}, "ties must be one of"),
         ("listnet", {"targets": "max"}, "targets must be one of"),
+        ("neuralsort", {"temperature": -1.0}, "temperature must be a finite number above 0"),
+        ("neuralsort", {"label_temperature": 0.0}, "temperature must be a finite number above 0"),
+        ("neural-ndcg", {"max_iterations": -1}, "max_iterations must be a whole number"),
+        ("neural-ndcg", {"tolerance": 1.0}, "tolerance must be from 0 to 1"),
+        ("neural-ndcg", {"k": 0}, "k must be at least 1"),
         ("ordinal", {"levels": 0}, "levels must be a whole number"),
         ("mse", {"reduction": "avg"}, "reduction must be one of 'mean', 'sum', 'none'"),
         ("mse", {"empty": "one"}, "empty must be one of"),
@@ -58,9 +65,10 @@ def test_inputs_are_checked(name):
         loss(scores[0], labels[0], mask=labels[0] > 0, offsets=torch.tensor([0, 3]))
 
 
-@pytest.mark.parametrize("name", losses.names())
+@pytest.mark.parametrize("name", [name for name in losses.names() if not name.startswith("pirank-")])
 def test_a_module_shows_its_options_and_knows_its_signature(name):
     loss = losses.get(name, reduction="sum")
+    assert isinstance(loss, losses.ListLoss)
     assert repr(loss) == f"{type(loss).__name__}(reduction='sum')"
     assert list(inspect.signature(type(loss)).parameters) == list(loss.option_names())
     assert type(loss).__doc__ is not None

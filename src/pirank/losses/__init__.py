@@ -13,6 +13,8 @@ from pirank.losses.listwise import (
     position_aware_listmle_loss,
     softmax_loss,
 )
+from pirank.losses.neural_ndcg import NeuralNDCGLoss, neural_ndcg_loss
+from pirank.losses.neuralsort import NeuralSortLoss, neuralsort_loss
 from pirank.losses.pairwise import PairwiseHingeLoss, RankNetLoss, pairwise_hinge_loss, ranknet_loss
 from pirank.losses.pirank import (
     PiRankARPLoss,
@@ -40,6 +42,8 @@ __all__ = [
     "ListMLELoss",
     "ListNetLoss",
     "MSELoss",
+    "NeuralNDCGLoss",
+    "NeuralSortLoss",
     "OrdinalLoss",
     "PairwiseHingeLoss",
     "PiRankARPLoss",
@@ -59,6 +63,8 @@ __all__ = [
     "listnet_loss",
     "mse_loss",
     "names",
+    "neural_ndcg_loss",
+    "neuralsort_loss",
     "ordinal_loss",
     "pairwise_hinge_loss",
     "pirank_arp_loss",

@@ -39,7 +39,7 @@ def list_loss(
 
     Args:
         per_list: ``(scores [B, L], labels [B, L], mask [B, L] or None) -> [B]``; blank lists arrive with all
-            scores 0, and what they get does not matter.
+            scores 0, and what they get does not matter. Neither B nor L is 0.
         scores: ``[..., L]``, or ``[N]`` with ``offsets``.
         labels: the same shape as ``scores``, 0 for an item that is not relevant.
         mask: True at the items that are there, the same shape as ``scores``; None: all are.
@@ -56,6 +56,8 @@ def list_loss(
     check_choice("empty", empty, ("skip", "zero"))
 
     def with_blank_rule(scores: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
+        if scores.numel() == 0:
+            return scores.sum(-1)
         counted = _any_item(relevant(labels), mask)
         # Blank at the way in as well as out: 0 · inf on the way back would be NaN.
         scores = torch.where(counted[:, None], scores, 0)

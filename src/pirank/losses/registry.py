@@ -8,6 +8,8 @@ from pirank.losses.approx import ApproxMRRLoss, ApproxNDCGLoss
 from pirank.losses.base import ListLoss, nearest
 from pirank.losses.lambdas import LambdaLoss, LambdaRankLoss
 from pirank.losses.listwise import ListMLELoss, ListNetLoss, PositionAwareListMLELoss, SoftmaxLoss
+from pirank.losses.neural_ndcg import NeuralNDCGLoss
+from pirank.losses.neuralsort import NeuralSortLoss
 from pirank.losses.pairwise import PairwiseHingeLoss, RankNetLoss
 from pirank.losses.pirank import PiRankARPLoss, PiRankLoss, PiRankNDCGLoss
 from pirank.losses.pointwise import MSELoss, OrdinalLoss, SigmoidCrossEntropyLoss
@@ -28,6 +30,8 @@ LOSSES: dict[str, type[ListLoss] | type[PiRankNDCGLoss] | type[PiRankARPLoss]] =
     "p-listmle": PositionAwareListMLELoss,
     "approx-ndcg": ApproxNDCGLoss,
     "approx-mrr": ApproxMRRLoss,
+    "neuralsort": NeuralSortLoss,
+    "neural-ndcg": NeuralNDCGLoss,
 }
 
 
