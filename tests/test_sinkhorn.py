@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from pirank.sorts.naive import naive_neural_sort
-from pirank.sorts.sinkhorn import Sinkhorn, solve_scaled
+from pirank.sorts import Sinkhorn, naive_neural_sort
+from pirank.sorts.balanced import solve_scaled
 
 TAUS = [1e-3, 0.1, 1.0, 30.0, 1e3, 1e6]
 
@@ -240,13 +240,14 @@ def test_a_list_without_items_beside_others():
         assert (gradient[1] == 0).all()
 
 
-def test_few_newton_steps_are_enough_and_none_is_neural_sort():
-    scores = lists_of("random", 4, 100)
+@pytest.mark.parametrize("kind", ["random", "tied", "outlier", "1e3"])
+def test_few_newton_steps_are_enough(kind):
+    scores = lists_of(kind, 2, 100)
     for tau in TAUS:
-        matrix = Sinkhorn(tau, max_iterations=8).matrix(scores)
+        matrix = Sinkhorn(tau, max_iterations=6).matrix(scores)
         assert (matrix.sum(-2) - 1).abs().max() <= 1e-9
-        short = scores[:, :30]
-        assert_near(Sinkhorn(tau, max_iterations=0).matrix(short), naive_neural_sort(short, tau), 1e-9)
+        rough = Sinkhorn(tau, max_iterations=0).matrix(scores)
+        assert (rough.sum(-1) - 1).abs().max() <= 1e-12
 
 
 def test_a_relative_temperature_forgets_the_scale_of_the_scores():

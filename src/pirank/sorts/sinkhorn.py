@@ -1,4 +1,4 @@
-"""Sinkhorn: NeuralSort's matrix made doubly stochastic, by Newton's method instead of thousands of sweeps."""
+"""Sinkhorn: NeuralSort's matrix made doubly stochastic, and its gradient in the scores."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from pirank.sorts.balanced import Exchange, balanced, solve_scaled
 from pirank.sorts.base import Sort, Temperature, lengths_of
 
 # Lists that are balanced together hold at most this many matrix entries, which bounds the work space.
-_ENTRIES_AT_ONCE = 2**22
-# An exchange between two parts of a list below float32's smallest normal number is not refined any more.
-_NO_EXCHANGE = 1e-38
+_ENTRIES_AT_ONCE = {"cpu": 2**17, "cuda": 2**24}
 
 
 class Sinkhorn(Sort):
@@ -33,21 +32,22 @@ class Sinkhorn(Sort):
     have equal columns; as τ falls to 0 the matrix tends to that of the hard sort.
 
     The matrix is banded, and a sweep moves mass along the list by one band only, so that sweeps can be needed
-    by the thousand. Newton's method on the convex dual problem needs about five steps, each of one product
-    and one Cholesky factor of an L × L matrix, and the gradient takes one more: by implicit differentiation
-    of the balanced matrix, with nothing stored of the iterations. All of it runs in float64.
+    by the thousand. Here a few sweeps are followed by Newton's method on the convex dual problem, two or three
+    steps as a rule, each of one product and one Cholesky factor of an L × L matrix. The gradient takes one
+    more: by implicit differentiation of the balanced matrix, with nothing stored of the iterations. All of it
+    runs in float64.
 
     The cost is O(L³) time and **O(L²) memory a list**, whatever k is: 8·L² bytes are kept for the backward
     pass. For long lists use :class:`~pirank.sorts.NeuralSort`, or this sort inside a
     :class:`~pirank.sorts.Tree`.
 
     Args:
-        temperature: τ, how soft the sort is; above 0. relative: take τ in units of list length × standard
-        deviation of the list's scores (detached). tolerance: how far a column's sum may be from 1; and,
-        between any two neighbouring ranks, how far the mass
-            that moves up may be from the mass that moves down, relative to it. The last step usually lands
-            far below it. Rows sum to one exactly.
-        max_iterations: how many Newton steps at most; each list stops by itself.
+        temperature: τ, how soft the sort is; above 0.
+        relative: take τ in units of list length × standard deviation of the list's scores (detached).
+        tolerance: how far a column's sum may be from 1; and, between any two neighbouring ranks, how far the
+            mass that moves up may be from the mass that moves down, relative to their sum. The last step
+            usually lands far below it. Rows sum to one exactly.
+        max_iterations: how many of Newton's steps at most; each list stops by itself.
 
     Example:
         >>> matrix = Sinkhorn(temperature=0.2).matrix(torch.tensor([0.2, 0.5, 0.3]))
@@ -123,7 +123,7 @@ class _Balanced(torch.autograd.Function):
         # Absent items stand at the end; infinitely far away, they exchange nothing.
         next_is_absent = torch.arange(1, items, device=scores.device) >= lengths[:, None]
         gaps = torch.where(next_is_absent, torch.inf, gaps)
-        parts = gaps.split(_lists_at_once(items))
+        parts = gaps.split(_lists_at_once(scores))
         matrix = torch.cat([balanced(neural_sort_logits(part), tolerance, max_iterations) for part in parts])
         ctx.save_for_backward(matrix, tau)
         ctx.dtype = scores.dtype
@@ -133,14 +133,15 @@ class _Balanced(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
         matrix, tau = ctx.saved_tensors
-        at_once = _lists_at_once(matrix.shape[-1])
+        at_once = _lists_at_once(matrix)
         parts = zip(matrix.split(at_once), weight.split(at_once), tau.split(at_once), strict=True)
         gradient = torch.cat([_scores_gradient(part, rows.double(), each) for part, rows, each in parts])
         return gradient.to(ctx.dtype), None, None, None, None, None
 
 
-def _lists_at_once(items: int) -> int:
-    return max(1, _ENTRIES_AT_ONCE // items**2)
+def _lists_at_once(matrix_like: Tensor) -> int:
+    at_once = _ENTRIES_AT_ONCE.get(matrix_like.device.type, 2**24)
+    return max(1, at_once // matrix_like.shape[-1] ** 2)
 
 
 def neural_sort_logits(gaps: Tensor) -> Tensor:
@@ -161,92 +162,6 @@ def neural_sort_logits(gaps: Tensor) -> Tensor:
     return logits
 
 
-def balanced(logits: Tensor, tolerance: float, max_iterations: int) -> Tensor:
-    r"""The doubly stochastic matrix ``softmax_j(logits_ij + v_j)``, ``[B, L, L]``, by Newton's method.
-
-    v minimises the smooth, convex :math:`\varphi(v) = \sum_i \log\sum_j e^{M_{ij} + v_j} - \sum_j v_j`, whose
-    gradient is the column sums - 1. The unknowns are v's steps between neighbours, one for each *cut* between
-    two ranks. The derivative is then the mass that crosses the cut downwards minus the mass that crosses it
-    upwards, and the Hessian is the matrix of :func:`cut_coupling`: sums of non-negative terms, exact to
-    relative rounding also at cuts where almost nothing is exchanged, and v's free constant is gone.
-    """
-    matrix = torch.softmax(logits, dim=-1)
-    shift = logits.new_zeros(logits.shape[:-1])
-    for _ in range(max_iterations):
-        head, tail = heads_and_tails(matrix)
-        unfinished = is_unbalanced(matrix, head, tail, tolerance)
-        if not bool(unfinished.any()):
-            break
-        head, tail = head[unfinished], tail[unfinished]
-        flux = crossing(head, tail)
-        step = -solve_scaled(cut_coupling(head, tail), flux)
-        slope = (flux * step).sum(-1)
-        matrix[unfinished], shift[unfinished] = _line_search(
-            logits[unfinished], shift[unfinished], step, slope
-        )
-    return matrix
-
-
-def _line_search(logits: Tensor, start: Tensor, step: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
-    """Go along the step, or so many halves of it that φ is sure to fall."""
-    direction = torch.nn.functional.pad(step.cumsum(-1), (1, 0))
-    # φ″(t) ≤ φ″(0)·exp(t·spread): where v changes by a spread of at most 1, the whole Newton step descends.
-    spread = direction.amax(-1) - direction.amin(-1)
-    size = torch.ones_like(slope)
-    while True:
-        shift = start + size[:, None] * direction
-        matrix = torch.softmax(logits + shift[:, None], dim=-1)
-        # Elsewhere the slope decides. φ itself is not looked at: near its minimum it is all rounding.
-        slope_here = (crossing(*heads_and_tails(matrix)) * step).sum(-1)
-        too_far = (slope_here > -slope / 2) & (size * spread > 1)
-        if not bool(too_far.any()):
-            return matrix, shift
-        size = torch.where(too_far, size / 2, size)
-
-
-def heads_and_tails(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row's sum before and after each cut, ``[B, R, L]`` to twice ``[B, R, L - 1]``."""
-    return matrix[..., :-1].cumsum(-1), matrix[..., 1:].flip(-1).cumsum(-1).flip(-1)
-
-
-def crossing(head: Tensor, tail: Tensor) -> Tensor:
-    """What crosses each cut from rows before it to columns after it, minus the reverse, ``[B, L - 1]``."""
-    return tail.triu().sum(-2) - head.tril(-1).sum(-2)
-
-
-def is_unbalanced(matrix: Tensor, head: Tensor, tail: Tensor, tolerance: float) -> Tensor:
-    """Which matrices of the batch are not doubly stochastic yet, ``[B]``."""
-    down, up = tail.triu().sum(-2), head.tril(-1).sum(-2)
-    cut_is_off = ((down - up).abs() > tolerance * (down + up)) & (down + up > _NO_EXCHANGE)
-    column_is_off = (matrix.sum(-2) - 1).abs() > tolerance
-    return cut_is_off.any(-1) | column_is_off.any(-1)
-
-
-def cut_coupling(head: Tensor, tail: Tensor) -> Tensor:
-    """The Laplacian I - PᵀP in terms of cuts: ``A[r, q] = Σ_i head_i(r)·tail_i(q)`` for r ≤ q, symmetric."""
-    upper = (head.mT @ tail).triu()
-    return upper + upper.triu(1).mT
-
-
-def solve_scaled(coupling: Tensor, right: Tensor) -> Tensor:
-    """Solve ``coupling x = right`` for batches of badly scaled positive definite matrices.
-
-    Cholesky's error is relative to the diagonal, so that with a unit diagonal weakly coupled cuts are exact
-    too. A row of zeros (nothing crosses the cut) gives a 0; a ridge comes in only where rounding left no
-    factor.
-    """
-    diagonal = coupling.diagonal(dim1=-2, dim2=-1)
-    scale = torch.where(diagonal > 0, diagonal, 1).rsqrt()
-    unit = coupling * scale[:, :, None] * scale[:, None, :]
-    ridge = 0.0
-    while True:
-        unit.diagonal(dim1=-2, dim2=-1).fill_(1 + ridge)
-        factor, failed = torch.linalg.cholesky_ex(unit)
-        if ridge > 1 or not bool(failed.any()):
-            return scale * torch.cholesky_solve((scale * right)[..., None], factor)[..., 0]
-        ridge = max(1e-13, 100 * ridge)
-
-
 def _scores_gradient(matrix: Tensor, weight: Tensor, tau: Tensor) -> Tensor:
     r"""The gradient of ``Σ weight · P̂[:rows]`` in the sorted scores, ``[B, L]``.
 
@@ -259,7 +174,7 @@ def _scores_gradient(matrix: Tensor, weight: Tensor, tau: Tensor) -> Tensor:
     rows, items = weight.shape[-2:]
     top = matrix[:, :rows]
     centred = top * (weight - (top * weight).sum(-1, keepdim=True))
-    beta = solve_scaled(cut_coupling(*heads_and_tails(matrix)), crossing(*heads_and_tails(centred)))
+    beta = solve_scaled(Exchange.of(matrix).coupling(), Exchange.of(centred).flux())
     beta = torch.nn.functional.pad(beta.cumsum(-1), (1, 0))
     change = matrix * ((matrix @ beta[..., None]) - beta[:, None])
     change[:, :rows] += centred
