@@ -10,7 +10,7 @@ import pytest
 
 import pirank.metrics
 
-MODULES = ["pirank.metrics"] + [
+MODULES = ["pirank.significance", "pirank.metrics"] + [
     f"pirank.metrics.{m.name}" for m in pkgutil.iter_modules(pirank.metrics.__path__)
 ]
 
