@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
+import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,17 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from pirank.data.errors import DataError, SkippedLines
+from pirank.data.csv_lines import delimiter_of, header, read_csv_lines
+from pirank.data.errors import DataError
 from pirank.data.ranking_data import RankingData
 from pirank.data.sources import Progress, opened
 from pirank.data.tables import Columns, from_batches
 
 _BATCH_ROWS = 65536
 _CSV_BLOCK = 1 << 22
+
+BatchesOf = Callable[[list[str]], Iterator[Any]]
+"""From the columns that are wanted to the record batches, which may have more."""
 
 
 def read_table(
@@ -36,7 +40,10 @@ def read_table(
         if format == "csv":
             data = _read_csv(path, columns, errors, sort_queries)
         else:
-            names, batches = _parquet(path, columns) if format == "parquet" else _arrow(path)
+            schema, batches_of = _parquet(path) if format == "parquet" else _arrow(path)
+            columns, names = _own_columns(schema, columns), schema.names
+            special = [name for name in (columns.label, columns.query, columns.doc) if name is not None]
+            batches = batches_of([*columns.feature_names(names, str(path)), *special])
             data = from_batches(
                 batches, names, columns, errors=errors, sort_queries=sort_queries, where=str(path)
             )
@@ -49,109 +56,56 @@ def read_table(
     return data
 
 
-def _parquet(path: Path, columns: Columns) -> tuple[list[str], Iterator[Any]]:
+def _own_columns(schema: Any, columns: Columns) -> Columns:
+    """The columns as :func:`pirank.data.write` recorded them, where the caller named none."""
+    recorded = (schema.metadata or {}).get(b"pirank")
+    if recorded is None or columns != Columns():
+        return columns
+    roles = json.loads(recorded)
+    return Columns(roles.get("label"), roles["query"], None, roles.get("doc"))
+
+
+def _parquet(path: Path) -> tuple[Any, BatchesOf]:
     file = pa.parquet.ParquetFile(path)
-    names = file.schema_arrow.names
-    chosen = columns.feature_names(names, str(path))
-    wanted = [*chosen, *(name for name in (columns.label, columns.query, columns.doc) if name is not None)]
-    return names, file.iter_batches(_BATCH_ROWS, columns=wanted)
+    return file.schema_arrow, lambda names: file.iter_batches(_BATCH_ROWS, columns=names)
 
 
-def _arrow(path: Path) -> tuple[list[str], Iterator[Any]]:
+def _arrow(path: Path) -> tuple[Any, BatchesOf]:
     source = pa.memory_map(str(path))
     try:
         file = pa.ipc.open_file(source)
-        return file.schema.names, (file.get_batch(i) for i in range(file.num_record_batches))
     except pa.ArrowInvalid:
         stream = pa.ipc.open_stream(source)
-        return stream.schema.names, iter(stream)
+        return stream.schema, lambda _: iter(stream)
+    return file.schema, lambda _: (file.get_batch(i) for i in range(file.num_record_batches))
 
 
 def _read_csv(path: Path, columns: Columns, errors: str, sort_queries: bool) -> RankingData:
-    names = _header(path)
+    names = header(path)
     columns.feature_names(names, str(path))
-    numbers = {n: pa.float64() for n in names if n not in (columns.query, columns.doc)}
-    if columns.doc is not None:
-        numbers[columns.doc] = pa.string()
-    options: dict[str, Any] = {"errors": errors, "sort_queries": sort_queries, "where": str(path)}
     try:
-        return from_batches(_csv_batches(path, numbers), names, columns, **options)
+        return from_batches(
+            _csv_batches(path, names, columns), names, columns, sort_queries=sort_queries, where=str(path)
+        )
     except (pa.ArrowInvalid, DataError):
-        # Something is not a number, or a line has too many or too few cells. As text everything can be read,
-        # and then the line can be named.
-        text = dict.fromkeys(names, pa.string())
-        skipped = SkippedLines()
-
-        def wrong_length(row: Any) -> str:
-            error = DataError(
-                f"the line has {row.actual_columns} cells, the header {row.expected_columns}",
-                path=str(path),
-                line=row.number,
-                text=row.text,
-            )
-            if errors == "raise":
-                found.append(error)
-            skipped.add(error)
-            return "skip" if errors == "skip" else "error"
-
-        found: list[DataError] = []
-        try:
-            return from_batches(
-                _whole_ids(_csv_batches(path, text, wrong_length), columns.query),
-                names,
-                columns,
-                line_of=lambda row: _csv_line(path, row),
-                skipped=skipped,
-                **options,
-            )
-        except pa.ArrowInvalid:
-            if found:
-                raise found[0] from None
-            raise
+        # Something is not a number, or a line is too long or too short: go through the lines to name it.
+        return read_csv_lines(path, columns, errors, sort_queries)
 
 
-def _whole_ids(batches: Iterator[Any], query: str) -> Iterator[Any]:
-    """The batches with query ids as whole numbers, where all are."""
-    held = list(batches)
-    try:
-        ids = [batch.column(query).cast(pa.int64()) for batch in held]
-    except pa.ArrowInvalid:
-        yield from held
-        return
-    for batch, column in zip(held, ids, strict=True):
-        yield batch.set_column(batch.schema.get_field_index(query), query, column)
-
-
-def _csv_batches(path: Path, types: dict[str, Any], wrong_length: Any = None) -> Iterator[Any]:
+def _csv_batches(path: Path, names: list[str], columns: Columns) -> Iterator[Any]:
+    types = {name: pa.float64() for name in names if name not in (columns.query, columns.doc)}
+    if columns.doc is not None:
+        types[columns.doc] = pa.string()
     with opened(path) as stream:
         reader = pa.csv.open_csv(
             pa.PythonFile(stream, mode="r"),
-            read_options=pa.csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=wrong_length is None),
-            parse_options=pa.csv.ParseOptions(delimiter=_delimiter(path), invalid_row_handler=wrong_length),
+            read_options=pa.csv.ReadOptions(block_size=_CSV_BLOCK),
+            parse_options=pa.csv.ParseOptions(delimiter=delimiter_of(path)),
             convert_options=pa.csv.ConvertOptions(column_types=types),
         )
+        kind = reader.schema.field(columns.query).type
+        if not pa.types.is_int64(kind) and not pa.types.is_string(kind):
+            raise pa.ArrowInvalid(
+                "query ids read as dates, floats or the like are not the text that stands there"
+            )
         yield from reader
-
-
-def _delimiter(path: Path) -> str:
-    return "\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ","
-
-
-def _header(path: Path) -> Sequence[str]:
-    with opened(path) as stream:
-        line = b""
-        while b"\n" not in line and (more := stream.read(1 << 16)):
-            line += more
-    first = line.partition(b"\n")[0] + b"\n"
-    if not first.strip():
-        raise DataError("the file has no header line", path=str(path), line=1)
-    options = pa.csv.ParseOptions(delimiter=_delimiter(path))
-    names: list[str] = pa.csv.read_csv(pa.BufferReader(first), parse_options=options).column_names
-    return names
-
-
-def _csv_line(path: Path, row: int) -> tuple[int | None, str | None]:
-    with opened(path) as stream:
-        text = stream.read()
-    line = next(islice(text.split(b"\n"), row + 1, None), b"")
-    return row + 2, line.decode("utf-8", "replace").rstrip("\r")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pirank.data.cache import Cache, cached
 from pirank.data.columnar import read_table
 from pirank.data.errors import DataError
 from pirank.data.ranking_data import RankingData
@@ -22,6 +23,7 @@ def read(
     format: str | None = None,
     errors: str = "raise",
     sort_queries: bool = False,
+    cache: Cache = False,
     progress: Progress | None = None,
 ) -> RankingData:
     """Read ranking data from files.
@@ -40,6 +42,8 @@ def read(
         errors: ``"raise"`` a :class:`~pirank.data.DataError` at the first bad line, or ``"skip"`` bad lines,
             counted in ``data.skipped``.
         sort_queries: bring rows of one query together instead of refusing rows that do not follow each other.
+        cache: True: keep what was read beside the source (or in the user's cache folder) and map it into memory the
+            next time, as long as source and options are the same; a path: keep it in that folder.
         progress: called with the number of bytes read since the last call.
 
     Example:
@@ -69,19 +73,33 @@ def read(
             raise ValueError(
                 f"for svmlight text, features is the number of features or None, got {features!r}"
             )
-        return read_svmlight(
-            files, features=features, errors=errors, sort_queries=sort_queries, progress=progress
-        )
-    if isinstance(features, int):
+    elif isinstance(features, int):
         raise ValueError(f"for a table, features is a list of columns or None, got {features!r}")
-    columns = Columns(label, query, features, doc)
-    parts = [
-        read_table(path, kind, columns, errors=errors, sort_queries=sort_queries, progress=progress)
-        for path in files
-    ]
-    if len(parts) == 1:
-        return parts[0]
-    return _one_after_another(parts, files, sort_queries)
+
+    def build() -> RankingData:
+        if kind == "svmlight":
+            width = features if isinstance(features, int) else None
+            return read_svmlight(
+                files, features=width, errors=errors, sort_queries=sort_queries, progress=progress
+            )
+        columns = Columns(label, query, None if isinstance(features, int) else features, doc)
+        parts = [
+            read_table(path, kind, columns, errors=errors, sort_queries=sort_queries, progress=progress)
+            for path in files
+        ]
+        return parts[0] if len(parts) == 1 else _one_after_another(parts, files, sort_queries)
+
+    if cache is False:
+        return build()
+    options = {
+        "format": kind,
+        "features": features if features is None or isinstance(features, int) else list(features),
+        "errors": errors,
+        "sort_queries": sort_queries,
+    }
+    if kind != "svmlight":
+        options.update(label=label, query=query, doc=doc)
+    return cached(files, options, cache, build)
 
 
 def _one_after_another(parts: list[RankingData], files: Sequence[object], sort_queries: bool) -> RankingData:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +51,6 @@ class Columns:
         return chosen
 
 
-LineOf = Callable[[int], tuple[int | None, str | None]]
-"""Row of a table, from 0, to the line number and the text of the line it came from."""
-
-
 def from_batches(
     batches: Iterable[Any],
     names: Sequence[str],
@@ -62,8 +59,6 @@ def from_batches(
     errors: str = "raise",
     sort_queries: bool = False,
     where: str | None = None,
-    line_of: LineOf | None = None,
-    skipped: SkippedLines | None = None,
 ) -> RankingData:
     """Ranking data from Arrow record batches that have the columns ``names``.
 
@@ -74,11 +69,9 @@ def from_batches(
         errors: ``"raise"``, or ``"skip"`` to leave out rows with a bad value.
         sort_queries: bring rows of one query together.
         where: file name for messages.
-        line_of: from a row to its line, for messages.
-        skipped: what was left out so far.
     """
     chosen = columns.feature_names(names, where)
-    skipped = SkippedLines() if skipped is None else skipped
+    skipped = SkippedLines()
     features: list[np.ndarray] = []
     labels: list[np.ndarray] = []
     ids: list[Any] = []
@@ -93,7 +86,7 @@ def from_batches(
         good = np.isfinite(block).all(1) & ~_nulls(ids_block)
         if not good.all():
             for bad in np.flatnonzero(~good):
-                error = _bad_row(batch, int(bad), row, block, numeric, columns, where, line_of)
+                error = _bad_row(batch, int(bad), row, block, numeric, columns, where)
                 if errors == "raise":
                     raise error
                 skipped.add(error)
@@ -157,7 +150,7 @@ def _as_float32(column: Any) -> np.ndarray:
         or pa.types.is_large_string(column.type)
         or column.type == pa.string_view()
     ):
-        return np.array([_number(text) for text in column.to_pylist()], np.float64).astype(np.float32)
+        return np.array([number(text) for text in column.to_pylist()], np.float64).astype(np.float32)
     if pa.types.is_dictionary(column.type) or not _numeric(column.type):
         return np.full(len(column), np.nan, np.float32)
     values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -174,7 +167,8 @@ def _numeric(kind: Any) -> bool:
     )
 
 
-def _number(text: str | None) -> float:
+def number(text: str | None) -> float:
+    """A cell as a number, NaN where it is none."""
     try:
         return float("nan") if text is None or "_" in text else float(text)
     except ValueError:
@@ -193,6 +187,10 @@ def _plain(ids: Any) -> Any:
     kind = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
     if pa.types.is_integer(kind) and kind != pa.uint64():
         return ids.cast(pa.int64())
+    if pa.types.is_floating(kind):
+        # What pandas makes of whole numbers in a column that once had gaps.
+        with contextlib.suppress(pa.ArrowInvalid):
+            return ids.cast(pa.int64())
     return ids.cast(pa.string())
 
 
@@ -204,7 +202,6 @@ def _bad_row(
     numeric: list[str],
     columns: Columns,
     where: str | None,
-    line_of: LineOf | None,
 ) -> DataError:
     wrong = [name for name, good in zip(numeric, np.isfinite(block[bad]), strict=True) if not good]
     if wrong:
@@ -215,10 +212,7 @@ def _bad_row(
             problem += "; if it is not a feature, name those that are with features=[…]"
     else:
         problem = f"the query id {columns.query!r} is missing"
-    line, text = line_of(first_row + bad) if line_of is not None else (None, None)
-    if line is None:
-        problem += f" (row {first_row + bad}, from 0)"
-    return DataError(problem, path=where, line=line, text=text)
+    return DataError(f"{problem} (row {first_row + bad}, from 0)", path=where)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,0 +1,217 @@
+"""Writing and reading: svmlight, Parquet, CSV, Arrow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pirank.data import DataError, RankingData, read, synthetic, synthetic_stream, write
+
+CSV = "qid,label,price,url\n7,1,3.5,a\n7,0,-1e3,b\n9,2,2,c\n"
+
+
+def equal(a: RankingData, b: RankingData) -> None:
+    assert a.features.numpy().tobytes() == b.features.numpy().tobytes()
+    assert a.offsets.tolist() == b.offsets.tolist()
+    assert [str(each) for each in a.query_ids] == [str(each) for each in b.query_ids]
+    assert (a.labels is None) == (b.labels is None)
+    if a.labels is not None and b.labels is not None:
+        assert torch.equal(a.labels, b.labels)
+    assert (a.doc_ids is None) == (b.doc_ids is None)
+    if a.doc_ids is not None and b.doc_ids is not None:
+        assert a.doc_ids.tolist() == b.doc_ids.tolist()
+
+
+single = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def any_data(draw: st.DrawFn) -> RankingData:
+    lengths = draw(st.lists(st.integers(1, 5), min_size=1, max_size=5))
+    documents, width = sum(lengths), draw(st.integers(1, 5))
+    values = draw(st.lists(single, min_size=documents * width, max_size=documents * width))
+    labels = draw(st.lists(single, min_size=documents, max_size=documents))
+    numbered = draw(st.booleans())
+    name = (
+        st.integers(0, 2**62)
+        if numbered
+        else st.text("abc-_.é1", min_size=1, max_size=5).map(lambda s: "q" + s)
+    )
+    ids = draw(st.lists(name, min_size=len(lengths), max_size=len(lengths), unique=True))
+    doc = st.text("xyz:/-0 =", min_size=1, max_size=6).map(lambda s: "d" + s.strip())
+    docs = draw(st.none() | st.lists(doc, min_size=documents, max_size=documents))
+    return RankingData(
+        torch.tensor(values, dtype=torch.float32).reshape(documents, width),
+        torch.tensor(labels, dtype=torch.float32),
+        np.concatenate([[0], np.cumsum(lengths)]),
+        ids,
+        None if docs is None else [each.replace(" ", "") for each in docs],
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=any_data(), name=st.sampled_from(["a.txt", "a.parquet"]), sparse=st.booleans())
+def test_what_is_written_reads_back_equal(
+    tmp_path_factory: pytest.TempPathFactory, data: RankingData, name: str, sparse: bool
+) -> None:
+    path = tmp_path_factory.getbasetemp() / name
+    write(data, path, sparse=sparse)
+    back = read(path, features=data.features.shape[1] if name == "a.txt" else None)
+    if sparse and name == "a.txt":
+        # Zeros are left out, and with them the sign of -0.
+        data = RankingData(data.features + 0.0, data.labels, data.offsets, data.query_ids, data.doc_ids)
+    equal(data, back)
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.svm.xz", "a.txt.bz2", "a.txt.zst", "a.parquet"])
+def test_archives_and_parts(tmp_path: Path, name: str) -> None:
+    if name.endswith(".zst"):
+        pytest.importorskip("zstandard")
+    whole = synthetic(30, (1, 40), seed=3)
+    seen: list[int] = []
+    write(synthetic_stream(30, (1, 40), seed=3, queries_per_part=7), tmp_path / name, progress=seen.append)
+    equal(whole, read(tmp_path / name))
+    assert sum(seen) == whole.documents
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("1 qid:1 1:1\n")
+    with pytest.raises(DataError, match="query id 'a b' cannot stand in svmlight text"):
+        write(RankingData(torch.zeros(1, 1), [0], [0, 1], ["a b"]), path)
+    with pytest.raises(DataError, match="svmlight text needs labels"):
+        write(RankingData(torch.zeros(1, 1), None, [0, 1]), path)
+    assert path.read_text() == "1 qid:1 1:1\n"
+    assert len(list(tmp_path.iterdir())) == 1
+    with pytest.raises(ValueError, match="not as csv"):
+        write(synthetic(1, 1), tmp_path / "a.csv")
+
+
+def test_parquet_keeps_names_and_unlabelled_data(tmp_path: Path) -> None:
+    data = RankingData(torch.rand(3, 2), None, [0, 2, 3], ["x", "y"], ["a", "b", "c"], ["label", "qid"])
+    write(data, tmp_path / "a.parquet")
+    back = read(tmp_path / "a.parquet")
+    equal(data, back)
+    assert back.feature_names == ["label", "qid"]
+    assert read(tmp_path / "a.parquet", label=None, query="qid_", features=["qid"]).features.shape == (3, 1)
+
+
+def csv(folder: Path, text: str, name: str = "a.csv") -> Path:
+    (folder / name).write_bytes(text.encode())
+    return folder / name
+
+
+def test_csv_with_named_columns(tmp_path: Path) -> None:
+    data = read(csv(tmp_path, CSV), doc="url")
+    assert data.feature_names == ["price"]
+    assert data.features[:, 0].tolist() == [3.5, -1000, 2]
+    assert data.query_ids.tolist() == [7, 9]
+    assert data.doc_ids is not None
+    assert data.doc_ids.tolist() == ["a", "b", "c"]
+    tabs = read(csv(tmp_path, CSV.replace(",", "\t"), "b.tsv"), features=["price"])
+    assert torch.equal(tabs.features, data.features)
+    text_ids = read(csv(tmp_path, CSV.replace("9,", "x9,"), "c.csv"), features=["price"])
+    assert [str(each) for each in text_ids.query_ids] == ["7", "x9"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("7,1,abc,d", "feature 'price' is 'abc': expected a finite number"),
+        ("7,1,,d", "feature 'price' is '': expected a finite number"),
+        ("7,1,nan,d", "feature 'price' is 'nan': expected a finite number"),
+        ("7,x,1,d", "label 'label' is 'x': expected a finite number"),
+        (",1,1,d", "the query id 'qid' is missing"),
+        ("7,1,1", "the line has 3 cells, the header 4"),
+        ("7,1,1,d,e", "the line has 5 cells, the header 4"),
+    ],
+)
+def test_a_bad_csv_line_is_named_or_skipped(tmp_path: Path, line: str, message: str) -> None:
+    path = csv(tmp_path, CSV.replace("9,2", f"{line}\n9,2"))
+    with pytest.raises(DataError) as caught:
+        read(path, features=["price"])
+    assert message in caught.value.problem
+    assert (caught.value.path, caught.value.line, caught.value.text) == (str(path), 4, line)
+    data = read(path, features=["price"], errors="skip")
+    assert data.documents == 3
+    assert data.skipped.count == 1
+    assert data.query_ids.tolist() == [7, 9]
+
+
+def test_files_that_are_no_tables(tmp_path: Path) -> None:
+    for name in ("a.csv", "a.parquet", "a.arrow"):
+        with pytest.raises(DataError, match="the file is empty"):
+            read(csv(tmp_path, "", name))
+    for name in ("b.parquet", "b.arrow"):
+        with pytest.raises(DataError, match="not a whole"):
+            read(csv(tmp_path, "something else entirely", name))
+    write(synthetic(50, 5), tmp_path / "c.parquet")
+    raw = (tmp_path / "c.parquet").read_bytes()
+    (tmp_path / "c.parquet").write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(DataError, match="not a whole parquet file"):
+        read(tmp_path / "c.parquet")
+    with pytest.raises(DataError, match="the table holds no rows"):
+        read(csv(tmp_path, "qid,label,x\n", "d.csv"))
+    with pytest.raises(DataError, match=r"there is no column 'grade', only 'qid', 'label', 'price', 'url'"):
+        read(csv(tmp_path, CSV), label="grade")
+    with pytest.raises(DataError, match="different formats"):
+        read([csv(tmp_path, CSV), csv(tmp_path, "1 qid:1 1:1\n", "e.txt")])
+
+
+def table() -> Any:
+    return pa.table({"qid": [1, 1, 2], "label": [0.0, 2.0, 1.0], "x": [1, 2, 3], "flag": [True, False, True]})
+
+
+def test_arrow_files_and_streams(tmp_path: Path) -> None:
+    pyarrow.feather.write_feather(table(), tmp_path / "a.feather")
+    with (
+        pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink,
+        pa.ipc.new_stream(sink, table().schema) as stream,
+    ):
+        stream.write_table(table())
+    for name in ("a.feather", "a.arrow"):
+        data = read(tmp_path / name)
+        assert data.features.tolist() == [[1, 1], [2, 0], [3, 1]]
+        assert data.offsets.tolist() == [0, 2, 3]
+
+
+def test_several_tables_of_one_set(tmp_path: Path) -> None:
+    pa.parquet.write_table(table(), tmp_path / "1.parquet")
+    pa.parquet.write_table(table().set_column(0, "qid", pa.array([3, 4, 4])), tmp_path / "2.parquet")
+    assert read(tmp_path).query_ids.tolist() == [1, 2, 3, 4]
+    pa.parquet.write_table(table(), tmp_path / "2.parquet")
+    with pytest.raises(DataError, match="query 1 goes on"):
+        read(tmp_path)
+    assert read(tmp_path, sort_queries=True).offsets.tolist() == [0, 4, 6]
+    pa.parquet.write_table(table().drop_columns(["x"]), tmp_path / "2.parquet")
+    with pytest.raises(DataError, match=r"2\.parquet: the feature columns differ"):
+        read(tmp_path)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    edits=st.lists(st.tuples(st.integers(0, 60), st.binary(max_size=2), st.integers(0, 2)), max_size=4),
+    errors=st.sampled_from(["raise", "skip"]),
+)
+def test_fuzzed_csv_raises_nothing_but_the_documented_error(
+    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[int, bytes, int]], errors: str
+) -> None:
+    raw = CSV.encode()
+    for place, insert, drop in edits:
+        raw = raw[:place] + insert + raw[place + drop :]
+    path = tmp_path_factory.getbasetemp() / "fuzzed.csv"
+    path.write_bytes(raw)
+    try:
+        data = read(path, features=["price"], errors=errors, sort_queries=True)
+    except DataError:
+        return
+    assert bool(data.features.isfinite().all())
