@@ -1,5 +1,7 @@
 """Sinkhorn: doubly stochastic everywhere, equal to many plain sweeps in value and gradient, never NaN."""
 
+import math
+
 import pytest
 import torch
 
@@ -86,6 +88,16 @@ def test_two_items_share_as_the_logistic_function_says():
     p = torch.sigmoid(torch.tensor(3.0, dtype=torch.float64)).item()
     matrix = Sinkhorn(0.5).matrix(torch.tensor([1.0, 2.5], dtype=torch.float64))
     torch.testing.assert_close(matrix, torch.tensor([[1 - p, p], [p, 1 - p]], dtype=torch.float64))
+
+
+@pytest.mark.parametrize("gap", [0.0, 0.1, 5.0, 30.0, 80.0])
+def test_the_gradient_of_two_items_is_exact_however_small(gap):
+    scores = torch.tensor([[gap, 0.0]], dtype=torch.float64)
+    weight = torch.tensor([[[1.0, 0.5], [0.2, 3.0]]], dtype=torch.float64)
+    _, gradient = value_and_gradient(Sinkhorn(1.0), scores, weight)
+    p = math.exp(-gap) / (1 + math.exp(-gap))
+    expected = p * (1 - p) * (1.0 - 0.5 - 0.2 + 3.0)
+    torch.testing.assert_close(gradient, expected * torch.tensor([[1.0, -1.0]]).double(), rtol=1e-12, atol=0)
 
 
 def test_is_the_optimal_transport_between_ranks_and_scores():
@@ -266,6 +278,29 @@ def test_half_precision_and_autocast_run_in_full():
     half = Sinkhorn(0.5).matrix(scores.detach().half())
     assert half.dtype == torch.float32
     assert (half.sum(-2) - 1).abs().max() <= 1e-5
+
+
+def test_compiles_into_one_graph():
+    scores = lists_of("random", 2, 8).requires_grad_()
+    values = lists_of("tied", 2, 8)
+    mask = torch.tensor([[True] * 8, [True] * 5 + [False] * 3])
+    sort = Sinkhorn(0.5)
+
+    def loss(scores):
+        return (sort.apply(scores + 1, values, 3, mask=mask) * torch.tensor([1.0, 2.0, 4.0])).sum()
+
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(compiled(scores), loss(scores))
+    expected = torch.autograd.grad(loss(scores), scores)
+    torch.testing.assert_close(torch.autograd.grad(compiled(scores), scores), expected)
+
+
+def test_a_second_derivative_is_refused():
+    scores = lists_of("random", 1, 4).requires_grad_()
+    loss = Sinkhorn().matrix(scores).square().sum()
+    (gradient,) = torch.autograd.grad(loss, scores, create_graph=True)
+    with pytest.raises(RuntimeError):
+        gradient.sum().backward()
 
 
 def test_the_scaled_solve_is_exact_across_scales_and_finite_where_singular():

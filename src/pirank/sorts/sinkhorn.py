@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from pirank.sorts.balanced import Exchange, balanced, solve_scaled
 from pirank.sorts.base import Sort, Temperature, lengths_of
@@ -18,8 +17,8 @@ _ENTRIES_AT_ONCE = {"cpu": 2**17, "cuda": 2**24}
 class Sinkhorn(Sort):
     r"""NeuralSort made doubly stochastic: each rank is given out once, each item takes one rank in total.
 
-    NeuralSort's rows sum to one, its columns need not: an item may take up 1.3 ranks and another 0.7, so that
-    a relaxed metric counts the first one's gain 1.3 times. Normalising the columns and the rows in turn
+    NeuralSort's rows sum to one, its columns need not: an item may take up 1.15 ranks and another 0.8, so
+    that a relaxed metric counts the first one's gain 1.15 times. Normalising the columns and the rows in turn
     (Sinkhorn's algorithm) balances the matrix; here ``P̂`` is the limit of that, to ``tolerance``. With ranks
     i and items j it is the only doubly stochastic matrix of the form
 
@@ -85,63 +84,92 @@ class Sinkhorn(Sort):
         self.tolerance = tolerance
         self.max_iterations = max_iterations
 
-    @torch.compiler.disable
     def relaxed_matrix(self, scores: Tensor, mask: Tensor | None, k: int, temperature: Temperature) -> Tensor:
         """The first k rows of the balanced matrix, ``[B, k, L]``."""
         lists, items = scores.shape
-        lengths = lengths_of(scores, mask)
-        longest = items if mask is None or lists == 0 else int(lengths.max())
-        rows = min(k, longest)
-        if lists == 0 or rows == 0:
+        if lists == 0 or items == 0:
             return scores[:, None, :] * scores.new_zeros(k, 1)
-        present = scores.detach() if mask is None else scores.detach().masked_fill(~mask, -torch.inf)
+        lengths = lengths_of(scores, mask)
+        present, longest = scores.detach(), items
+        if mask is not None:
+            present = present.masked_fill(~mask, -torch.inf)
+            # A compiled graph has fixed shapes; elsewhere shared padding is cut off.
+            longest = items if torch.compiler.is_compiling() else max(1, int(lengths.max()))
+        rows = min(k, longest)
         order = present.argsort(dim=-1, descending=True, stable=True)[:, :longest]
         tau = torch.as_tensor(temperature, dtype=torch.float64, device=scores.device).expand(lists, 1)
         ranked = scores.gather(-1, order)
-        top: Tensor = _Balanced.apply(ranked, lengths, tau, rows, self.tolerance, self.max_iterations)
+        top, _ = _balanced_rows(ranked, lengths, tau, rows, self.tolerance, self.max_iterations)
         rank = torch.arange(rows, device=scores.device)
         top = torch.where((rank < lengths[:, None])[..., None], top, 0)
         by_item = top.new_zeros(lists, rows, items).scatter(-1, order[:, None].expand(-1, rows, -1), top)
         return torch.nn.functional.pad(by_item, (0, 0, 0, k - rows))
 
 
-class _Balanced(torch.autograd.Function):
-    """Scores in descending order ``[B, L]`` to the first rows of their doubly stochastic matrices."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        scores: Tensor,
-        lengths: Tensor,
-        tau: Tensor,
-        rows: int,
-        tolerance: float,
-        max_iterations: int,
-    ) -> Tensor:
-        items = scores.shape[-1]
-        gaps = (scores[:, :-1].double() - scores[:, 1:].double()) / tau
-        # Absent items stand at the end; infinitely far away, they exchange nothing.
-        next_is_absent = torch.arange(1, items, device=scores.device) >= lengths[:, None]
-        gaps = torch.where(next_is_absent, torch.inf, gaps)
-        parts = gaps.split(_lists_at_once(scores))
-        matrix = torch.cat([balanced(neural_sort_logits(part), tolerance, max_iterations) for part in parts])
-        ctx.save_for_backward(matrix, tau)
-        ctx.dtype = scores.dtype
-        return matrix[:, :rows].to(scores.dtype, copy=True)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, weight: Tensor) -> tuple[Tensor | None, ...]:
-        matrix, tau = ctx.saved_tensors
-        at_once = _lists_at_once(matrix)
-        parts = zip(matrix.split(at_once), weight.split(at_once), tau.split(at_once), strict=True)
-        gradient = torch.cat([_scores_gradient(part, rows.double(), each) for part, rows, each in parts])
-        return gradient.to(ctx.dtype), None, None, None, None, None
+# Operators of their own: compilers take them as they are, since how many steps they make depends on the values.
+@torch.library.custom_op(
+    "pirank::balanced_rows",
+    mutates_args=(),
+    schema="(Tensor scores, Tensor lengths, Tensor tau, int rows, float tolerance, int max_iterations)"
+    " -> (Tensor, Tensor)",
+)
+def _balanced_rows(
+    scores: Tensor, lengths: Tensor, tau: Tensor, rows: int, tolerance: float, max_iterations: int
+) -> tuple[Tensor, Tensor]:
+    """Scores in descending order ``[B, L]`` to the first rows of their balanced matrices, and these in float64."""
+    items = scores.shape[-1]
+    gaps = (scores[:, :-1].double() - scores[:, 1:].double()) / tau
+    # Absent items stand at the end; infinitely far away, they exchange nothing.
+    next_is_absent = torch.arange(1, items, device=scores.device) >= lengths[:, None]
+    gaps = torch.where(next_is_absent, torch.inf, gaps)
+    parts = gaps.split(_lists_at_once(scores))
+    matrix = torch.cat([balanced(neural_sort_logits(part), tolerance, max_iterations) for part in parts])
+    return matrix[:, :rows].to(scores.dtype, copy=True), matrix
 
 
-def _lists_at_once(matrix_like: Tensor) -> int:
-    at_once = _ENTRIES_AT_ONCE.get(matrix_like.device.type, 2**24)
-    return max(1, at_once // matrix_like.shape[-1] ** 2)
+@_balanced_rows.register_fake
+def _(
+    scores: Tensor, lengths: Tensor, tau: Tensor, rows: int, tolerance: float, max_iterations: int
+) -> tuple[Tensor, Tensor]:
+    lists, items = scores.shape
+    return scores.new_empty(lists, rows, items), tau.new_empty(lists, items, items)
+
+
+@torch.library.custom_op(
+    "pirank::balanced_rows_backward",
+    mutates_args=(),
+    schema="(Tensor matrix, Tensor weight, Tensor tau) -> Tensor",
+)
+def _balanced_rows_backward(matrix: Tensor, weight: Tensor, tau: Tensor) -> Tensor:
+    at_once = _lists_at_once(matrix)
+    parts = zip(matrix.split(at_once), weight.split(at_once), tau.split(at_once), strict=True)
+    return torch.cat([_scores_gradient(part, rows.double(), each) for part, rows, each in parts])
+
+
+@_balanced_rows_backward.register_fake
+def _(matrix: Tensor, weight: Tensor, tau: Tensor) -> Tensor:
+    return matrix.new_empty(matrix.shape[:-1])
+
+
+def _keep_for_backward(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    top, matrix = output
+    ctx.mark_non_differentiable(matrix)
+    ctx.save_for_backward(matrix, inputs[2])
+    ctx.dtype = top.dtype
+
+
+def _backward(ctx: Any, weight: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    matrix, tau = ctx.saved_tensors
+    gradient = _balanced_rows_backward(matrix, weight, tau)
+    return gradient.to(ctx.dtype), None, None, None, None, None
+
+
+_balanced_rows.register_autograd(_backward, setup_context=_keep_for_backward)
+
+
+def _lists_at_once(scores: Tensor) -> int:
+    at_once = _ENTRIES_AT_ONCE.get(scores.device.type, 2**24)
+    return max(1, at_once // scores.shape[-1] ** 2)
 
 
 def neural_sort_logits(gaps: Tensor) -> Tensor:
