@@ -295,6 +295,12 @@ def test_compiles_into_one_graph():
     torch.testing.assert_close(torch.autograd.grad(compiled(scores), scores), expected)
 
 
+def test_the_operator_keeps_what_compilers_rely_on():
+    scores = lists_of("random", 3, 6).sort(descending=True).values.requires_grad_()
+    lengths, tau = torch.tensor([6, 4, 0]), torch.ones(3, 1, dtype=torch.float64)
+    torch.library.opcheck(torch.ops.pirank.balanced_rows, (scores, lengths, tau, 4, 1e-9, 50))
+
+
 def test_a_second_derivative_is_refused():
     scores = lists_of("random", 1, 4).requires_grad_()
     loss = Sinkhorn().matrix(scores).square().sum()
