@@ -231,3 +231,18 @@ def test_without_a_gradient_the_value_is_the_same(name):
     value, _ = value_and_gradient(loss, scores, labels)
     with torch.no_grad():
         torch.testing.assert_close(loss(scores, labels), value)
+
+
+# PyTorch warns of something that its own compiler does.
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+def test_compiles_to_one_graph(name):
+    torch._dynamo.reset()
+    scores, labels = batch(3, 6)
+    mask = torch.ones(3, 6, dtype=torch.bool)
+    mask[0, 4:] = False
+    loss = losses.get(name)
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    value, gradient = value_and_gradient(loss, scores, labels, mask=mask)
+    of_graph, its_gradient = value_and_gradient(compiled, scores, labels, mask=mask)
+    torch.testing.assert_close(of_graph, value)
+    torch.testing.assert_close(its_gradient, gradient)

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from pirank.metrics.labels import may_look
+
 # Elements of a block. On a CPU a block's few temporaries should stay near the caches; a GPU wants wide work.
 _CPU_BLOCK = 1 << 18
 _GPU_BLOCK = 1 << 24
@@ -58,6 +60,4 @@ def row_blocks(scores: Tensor, rows: int) -> Iterator[tuple[int, int]]:
 
 def most(count: Tensor, at_most: int) -> int:
     """The largest count, to shorten a loop; ``at_most`` where looking makes a GPU wait or breaks a graph."""
-    if count.device.type != "cpu" or torch.compiler.is_compiling() or count.numel() == 0:
-        return at_most
-    return min(int(count.max()), at_most)
+    return int(count.max()) if may_look(count) else at_most

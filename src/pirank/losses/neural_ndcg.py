@@ -12,6 +12,7 @@ from pirank.losses.base import ListLoss, list_loss
 from pirank.losses.blocked import with_gradient
 from pirank.losses.neural_rows import NeuralRows
 from pirank.metrics import NDCG
+from pirank.metrics.labels import may_look
 from pirank.sorts.base import check_temperature
 
 
@@ -137,7 +138,7 @@ class ScaledMatrix:
         for _ in range(max_iterations):
             sums = self.transposed_times(rows)
             active = active & ((sums * columns - self.present).abs().amax(-1, keepdim=True) > tolerance)
-            if active.device.type == "cpu" and not bool(active.any()):
+            if may_look(active) and not bool(active.any()):
                 break
             columns = torch.where(active, _inverse(sums), columns)
             rows = torch.where(active, _inverse(self.times(columns)), rows)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pirank.losses.blocked import row_blocks
+from pirank.metrics.labels import may_look
 
 # Weights below e^−110 are zero in float32, and lost beside their row's sum of 1 in float64.
 _NEGLIGIBLE = 110.0
@@ -76,7 +77,7 @@ class NeuralRows:
 
     def _columns_with_weight(self, near: Tensor, far: Tensor, start: int, stop: int) -> slice:
         items = near.shape[-1]
-        if near.device.type != "cpu" or near.numel() == 0:
+        if not may_look(near):
             return slice(0, items)
         # Of the block's rows the first weighs earlier items most, the last the later ones.
         last = stop - 1
