@@ -16,6 +16,7 @@ from pirank.version import __version__
 
 if TYPE_CHECKING:
     from pirank import data, models, training
+    from pirank.estimator import PiRanker
 
 # Rooms that import more than torch and numpy are opened at first use, so that `import pirank` stays light.
 _OPENED_AT_FIRST_USE = {
@@ -26,6 +27,7 @@ _OPENED_AT_FIRST_USE = {
 
 __all__ = [
     "PiRankLoss",
+    "PiRanker",
     "__version__",
     "data",
     "losses",
@@ -41,6 +43,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _OPENED_AT_FIRST_USE:
         return import_module(_OPENED_AT_FIRST_USE[name])
+    if name == "PiRanker":
+        return import_module("pirank.estimator").PiRanker
     raise AttributeError(f"module 'pirank' has no attribute {name!r}")
 
 

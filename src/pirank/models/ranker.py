@@ -65,6 +65,7 @@ class Ranker(nn.Module):
             "members": members,
             "feature_names": None if feature_names is None else [str(name) for name in feature_names],
         }
+        self.about: dict[str, Any] = {}
         self.transform = FeatureTransform(transform, in_features)
         self.members = nn.ModuleList(
             get(model, self.transform.out_features, **(options or {})) for _ in range(members)
@@ -110,13 +111,19 @@ class Ranker(nn.Module):
             self.centre[i] = scores.mean()
             self.spread[i] = scores.std(unbiased=False).clamp(min=1e-12)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write weights, transform and description to one safetensors file, whole or not at all."""
+    def save(self, path: str | os.PathLike[str], about: dict[str, Any] | None = None) -> None:
+        """Write weights, transform and description to one safetensors file, whole or not at all.
+
+        Args:
+            path: the file.
+            about: what else to write down, plain values; :meth:`load` gives it back as ``about``.
+        """
+        description = json.dumps({**self.description, "about": self.about if about is None else about})
         target = Path(path)
         partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
         try:
-            save_file(tensors, partial, metadata={_METADATA: json.dumps(self.description)})
+            save_file(tensors, partial, metadata={_METADATA: description})
             os.replace(partial, target)
         finally:
             partial.unlink(missing_ok=True)
@@ -135,7 +142,10 @@ class Ranker(nn.Module):
         if _METADATA not in metadata:
             raise ValueError(f"{path} holds tensors but no pirank model: its metadata lacks {_METADATA!r}")
         try:
-            ranker = cls(**json.loads(metadata[_METADATA]))
+            description = json.loads(metadata[_METADATA])
+            about = description.pop("about", {})
+            ranker = cls(**description)
+            ranker.about = about
             ranker.load_state_dict(tensors)
         except (TypeError, RuntimeError, json.JSONDecodeError) as error:
             raise ValueError(

@@ -1,0 +1,47 @@
+"""``pirank predict``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pirank.commands.columns import Label, Query
+from pirank.commands.display import progress_bar, say
+from pirank.commands.failing import guarded
+from pirank.training.prediction import predict_file
+from pirank.training.run import load_ranker
+
+
+@guarded
+def predict(
+    run: Annotated[Path, typer.Argument(help="Run folder, or a model.safetensors file.")],
+    data: Annotated[
+        Path, typer.Argument(help="Rows to rank: svmlight, Parquet or CSV; labels are not needed.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="File to write: .csv or .parquet.", show_default=False)
+    ],
+    query: Query = "qid",
+    label: Label = "label",
+    features: Annotated[
+        str | None,
+        typer.Option(
+            "--features", help="Feature columns, joined by commas.", show_default="those of training"
+        ),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing.")] = False,
+) -> None:
+    """Score and rank rows: the input's rows in their order, with score and rank.
+
+    Files larger than memory are fine. The feature columns are left out of the output, all others are kept.
+
+    Example: pirank predict runs/first new.parquet -o ranked.parquet
+    """
+    ranker = load_ranker(run)
+    names = None if features is None else [name.strip() for name in features.split(",")]
+    with progress_bar(data, quiet) as progress:
+        rows = predict_file(ranker, data, out, query=query, label=label, features=names, progress=progress)
+    if not quiet:
+        say(f"{rows:,} rows: {out}")

@@ -1,0 +1,167 @@
+"""A training from its plan to its results: what ``pirank train`` does once it knows what to do."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pirank.commands.columns import Columns
+from pirank.commands.display import results_table, say, training_display
+from pirank.data import RankingData
+from pirank.training.checkpoint import read_checkpoint
+from pirank.training.devices import make_fabric
+from pirank.training.errors import Interrupted
+from pirank.training.evaluation import evaluate
+from pirank.training.recipe import check, check_data, train_ranker
+from pirank.training.run import Run, write_whole
+from pirank.training.scoring import scores_of
+from pirank.training.settings import Settings
+from pirank.version import __version__
+
+VALID_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """All that ``config.yaml`` holds.
+
+    Attributes:
+        paths: the files of ``"train"``, ``"valid"`` and ``"test"``.
+        columns: how they are read.
+        settings: how the ranker is trained.
+        machine: ``devices`` and ``accelerator``.
+    """
+
+    paths: dict[str, list[str]]
+    columns: Columns
+    settings: Settings
+    machine: dict[str, Any] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for ``config.yaml``."""
+        return {
+            "pirank": __version__,
+            "data": {**self.paths, **self.columns.as_dict()},
+            "settings": self.settings.as_dict(),
+            "machine": self.machine,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> RunPlan:
+        """What :meth:`as_dict` wrote."""
+        source = dict(config["data"])
+        paths = {name: list(source.pop(name, None) or []) for name in ("train", "valid", "test")}
+        if source.get("features") is not None:
+            source["features"] = tuple(source["features"])
+        try:
+            columns = Columns(**source)
+        except TypeError:
+            raise ValueError(
+                f"the configuration's data has an unknown key among {', '.join(source)}"
+            ) from None
+        return cls(
+            paths, columns, Settings().changed(**config["settings"]), dict(config.get("machine") or {})
+        )
+
+
+def carry_out(
+    plan: RunPlan,
+    run: Run,
+    *,
+    resume: bool = False,
+    overwrite: bool = False,
+    quiet: bool = False,
+    tensorboard: bool = False,
+) -> None:
+    """Train what the plan says into the run's folder, and show the results."""
+    check(plan.settings)
+    fabric = make_fabric(
+        plan.machine.get("devices"), plan.machine.get("accelerator") or "auto", plan.settings.precision
+    )
+    fabric.launch()
+    first = fabric.is_global_zero
+    train, valid, test = read_splits(plan)
+    check_data(train, valid)
+    if first:
+        if resume:
+            run.forget_after(steps_of_checkpoints(run))
+        else:
+            run.create(plan.as_dict(), overwrite)
+    fabric.barrier()
+    quiet = quiet or not first
+    with (
+        stop_on_interrupt() as stop,
+        training_display(plan, train, run, quiet, tensorboard and first) as show,
+    ):
+
+        def report(record: dict[str, Any]) -> None:
+            if record["event"] == "validation" and first:
+                run.log(record)
+            show(record)
+
+        try:
+            ranker = train_ranker(
+                train,
+                valid,
+                settings=plan.settings,
+                fabric=fabric,
+                checkpoints=run.checkpoints,
+                resume=resume,
+                report=report,
+                stop=stop,
+            )
+        except Interrupted as stopped:
+            raise Interrupted(f"{stopped}, saved; go on with: pirank train --resume {run.path}") from None
+    if not first:
+        return
+    ranker.cpu().save(run.model_path)
+    judged, name = (test, "test") if test is not None else (valid, "validation")
+    evaluation = evaluate(scores_of(ranker, judged), judged)
+    write_whole(run.results_path, json.dumps({"split": name, **evaluation.as_dict()}, indent=2) + "\n")
+    say(results_table(evaluation, name))
+    say(f"model: {run.model_path}")
+    say(f"rank new rows with: pirank predict {run.path} DATA -o ranked.csv")
+
+
+def read_splits(plan: RunPlan) -> tuple[RankingData, RankingData, RankingData | None]:
+    """Training, validation and test; without a validation file a fifth of the training queries is held out."""
+    paths = {name: [Path(p) for p in given] for name, given in plan.paths.items()}
+    train = plan.columns.read(paths["train"])
+    test = plan.columns.read(paths["test"], like=train) if paths["test"] else None
+    if paths["valid"]:
+        return train, plan.columns.read(paths["valid"], like=train), test
+    if len(train) < 2:
+        raise ValueError("one query cannot be split into training and validation: name a --valid file")
+    train, valid = train.split([1 - VALID_SHARE, VALID_SHARE], seed=plan.settings.seed)
+    return train, valid, test
+
+
+def steps_of_checkpoints(run: Run) -> dict[int, int]:
+    """Where each network of an unfinished run goes on."""
+    return {
+        int(path.stem.split("-")[1]): read_checkpoint(path)[1]["progress"]["step"]
+        for path in sorted(run.checkpoints.glob("member-*.safetensors"))
+    }
+
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[Any]:
+    """The first Ctrl-C (or SIGTERM) asks the training to stop and save; the second ends it at once."""
+    asked: list[int] = []
+
+    def ask(number: int, frame: Any) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(number)
+
+    previous = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

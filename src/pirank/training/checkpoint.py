@@ -1,0 +1,147 @@
+"""Checkpoints: one safetensors file that holds all a training needs to go on, written whole or not at all.
+
+Tensors are named ``network/…``, ``best/…``, ``optimizer/<parameter>/…`` and ``random/…``; counters and positions are
+JSON in the file's metadata. Nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning_fabric import Fabric
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from pirank.training.errors import TrainingError
+from pirank.training.progress import Progress
+
+_METADATA = "pirank-checkpoint"
+
+
+class Checkpoints:
+    """Where one network's training is saved, and how often.
+
+    Args:
+        path: the file.
+        seconds: time between two checkpoints.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], seconds: float = 30.0) -> None:
+        self.path = Path(path)
+        self.seconds = seconds
+        self._last = time.monotonic()
+        self._step: int | None = None
+
+    def due(self) -> bool:
+        """Whether the last checkpoint is old enough for another."""
+        return time.monotonic() - self._last >= self.seconds
+
+    def save(
+        self,
+        fabric: Fabric,
+        network: nn.Module,
+        optimizer: Optimizer,
+        best: dict[str, Tensor],
+        progress: Progress,
+        batches: Any,
+    ) -> None:
+        """Write the state of the training; every process calls it, the first one writes."""
+        random = _gathered(fabric, torch.get_rng_state())
+        tensors = {f"network/{name}": value for name, value in network.state_dict().items()}
+        tensors |= {f"best/{name}": value for name, value in best.items()}
+        tensors["random/cpu"] = random
+        if fabric.device.type == "cuda":
+            tensors["random/cuda"] = _gathered(fabric, torch.cuda.get_rng_state(fabric.device))
+        state = optimizer.state_dict()
+        for parameter, values in state["state"].items():
+            tensors |= {f"optimizer/{parameter}/{name}": value for name, value in values.items()}
+        position = {
+            "progress": progress.as_dict(),
+            "batches": batches.state_dict(),
+            "optimizer": state["param_groups"],
+            "processes": fabric.world_size,
+        }
+        if fabric.is_global_zero:
+            self._write({name: t.detach().cpu().clone() for name, t in tensors.items()}, position)
+        self._last, self._step = time.monotonic(), progress.step
+
+    def restore(
+        self, fabric: Fabric, network: nn.Module, optimizer: Optimizer, progress: Progress, batches: Any
+    ) -> dict[str, Tensor]:
+        """Put everything back where :meth:`save` found it, and return the best weights so far."""
+        tensors, position = read_checkpoint(self.path)
+        if position["processes"] != fabric.world_size:
+            raise TrainingError(
+                f"{self.path} was written by {position['processes']} processes and cannot go on with "
+                f"{fabric.world_size}: start as many as before"
+            )
+        progress.load(position["progress"])
+        batches.load_state_dict(position["batches"])
+        network.load_state_dict(_under("network/", tensors))
+        state: dict[int, dict[str, Tensor]] = {}
+        for name, value in _under("optimizer/", tensors).items():
+            parameter, key = name.split("/")
+            state.setdefault(int(parameter), {})[key] = value
+        optimizer.load_state_dict({"state": state, "param_groups": position["optimizer"]})
+        torch.set_rng_state(tensors["random/cpu"][fabric.global_rank].clone())
+        if fabric.device.type == "cuda":
+            torch.cuda.set_rng_state(tensors["random/cuda"][fabric.global_rank].clone(), fabric.device)
+        self._step = progress.step
+        return _under("best/", tensors)
+
+    def last(self) -> str:
+        """What is left on the disk, for an error message."""
+        return (
+            "there is no checkpoint yet"
+            if self._step is None
+            else f"the checkpoint of step {self._step} is kept"
+        )
+
+    def _write(self, tensors: dict[str, Tensor], position: dict[str, Any]) -> None:
+        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            save_file(tensors, partial, metadata={_METADATA: json.dumps(position)})
+            os.replace(partial, self.path)
+        except (OSError, SafetensorError) as error:
+            raise TrainingError(f"cannot write {self.path}: {error}; {self.last()}") from error
+        finally:
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the JSON of a checkpoint; runs no code of the file's author."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, not a dict
+        position: dict[str, Any] = json.loads(metadata[_METADATA])
+    except (SafetensorError, OSError, KeyError, json.JSONDecodeError) as error:
+        raise TrainingError(
+            f"the checkpoint {path} is damaged ({str(error) or type(error).__name__}): "
+            "delete it to train this network from its start"
+        ) from error
+    return tensors, position
+
+
+def _gathered(fabric: Fabric, state: Tensor) -> Tensor:
+    """One random state a process, ``[processes, bytes]``."""
+    if fabric.world_size == 1:
+        return state[None]
+    state = state.to(fabric.device)
+    gathered = [torch.empty_like(state) for _ in range(fabric.world_size)]
+    torch.distributed.all_gather(gathered, state)
+    return torch.stack(gathered).cpu()
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,157 @@
+"""From settings and data to a ranker: the loss, the transform, and one or several networks trained in turn."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from lightning_fabric import Fabric
+from torch import Tensor, nn
+
+from pirank import losses, metrics
+from pirank.data import RankingData
+from pirank.models import Ranker
+from pirank.training.checkpoint import Checkpoints
+from pirank.training.devices import make_fabric
+from pirank.training.loop import Report, fit
+from pirank.training.scoring import transformed
+from pirank.training.settings import Settings
+
+# Above this size the features are transformed batch by batch instead of once ahead.
+_BYTES_TRANSFORMED_AHEAD = 4 * 2**30
+
+
+def train_ranker(
+    train: RankingData,
+    valid: RankingData | None = None,
+    *,
+    settings: Settings | None = None,
+    fabric: Fabric | None = None,
+    checkpoints: Path | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+    stop: Callable[[], bool] | None = None,
+    weights: Tensor | None = None,
+) -> Ranker:
+    """Train a ranker from its settings; the state of the program's own random numbers is left as it was.
+
+    Args:
+        train: the queries to learn from; the feature transform is fitted on them.
+        valid: the queries that decide which weights are kept; None: the last ones are.
+        settings: everything else; see :class:`Settings`.
+        fabric: the launched devices; None: this process alone.
+        checkpoints: the folder for one checkpoint file a network; None: no checkpoints.
+        resume: go on from the checkpoints that are there.
+        report: told what happens, as dictionaries with an ``"event"`` and the number of the ``"member"``.
+        stop: asked after every step; True saves and raises :class:`Interrupted`.
+        weights: one weight a training query, ``[Q]``.
+
+    Example:
+        >>> from pirank.data import synthetic
+        >>> data = synthetic(queries=20, list_size=10, seed=0)
+        >>> ranker = train_ranker(data, settings=Settings(epochs=1, n_ensemble=2))
+        >>> ranker(data.features, data.offsets).shape
+        torch.Size([200])
+    """
+    settings = settings or Settings()
+    fabric = fabric or make_fabric(accelerator="cpu", precision=settings.precision)
+    check(settings)
+    check_data(train, valid)
+    devices = [fabric.device] if fabric.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(settings.seed)
+        ranker = Ranker(
+            train.features.shape[1],
+            model=settings.model,
+            options=dict(settings.model_options),
+            transform=settings.transform,
+            members=settings.n_ensemble,
+            feature_names=train.feature_names,
+        )
+        ranker.transform.fit(train.features)
+        ranker.to(fabric.device)
+        ahead = len(train.features) * ranker.transform.out_features * 4 <= _BYTES_TRANSFORMED_AHEAD
+        if ahead:
+            train = transformed(ranker.transform, train.to(fabric.device))
+            valid = None if valid is None else transformed(ranker.transform, valid.to(fabric.device))
+        for i, member in enumerate(ranker.members):
+            path = None if checkpoints is None else checkpoints / f"member-{i}.safetensors"
+            fit(
+                member if ahead else _WithTransform(ranker.transform, member),
+                make_loss(settings),
+                train,
+                valid,
+                settings=settings.changed(seed=settings.seed + i),
+                fabric=fabric,
+                checkpoints=None if path is None else Checkpoints(path, settings.checkpoint_seconds),
+                resume=resume and path is not None and path.exists(),
+                report=_numbered(report, i),
+                stop=stop,
+                weights=weights,
+            )
+        ranker.eval()
+        for member in ranker.members:
+            member.eval()
+        judge = train if valid is None else valid
+        rows = judge.features if ahead else transformed(ranker.transform, judge).features
+        ranker.weigh_equally(rows, judge.offsets)
+    return ranker
+
+
+class _WithTransform(nn.Module):
+    """A network that transforms its batches itself, for data too large to transform ahead."""
+
+    def __init__(self, transform: nn.Module, network: nn.Module) -> None:
+        super().__init__()
+        self.transform = transform
+        self.network = network
+
+    def forward(self, features: Tensor, offsets: Tensor | None = None) -> Tensor:
+        scores: Tensor = self.network(self.transform(features, offsets), offsets)
+        return scores
+
+
+def make_loss(settings: Settings) -> nn.Module:
+    """The loss that the settings name."""
+    return losses.get(settings.loss, **settings.loss_options)
+
+
+def check(settings: Settings) -> None:
+    """Make everything that is named once, so that a wrong name is told before any work is done."""
+    make_loss(settings)
+    metrics.get(settings.metric)
+    with torch.random.fork_rng(devices=[]), contextlib.suppress(ZeroDivisionError):
+        Ranker(1, model=settings.model, options=dict(settings.model_options), transform=settings.transform)
+
+
+def check_data(train: RankingData, valid: RankingData | None) -> None:
+    """Refuse splits that nothing can be learned from, or that do not fit each other."""
+    for name, part in (("train", train), ("valid", valid)):
+        if part is None:
+            continue
+        if len(part) == 0:
+            raise ValueError(f"the {name} split has no queries")
+        if part.labels is None:
+            raise ValueError(f"the {name} split has no labels: name their column")
+        if not bool((part.labels > 0).any()):
+            raise ValueError(
+                f"no document of the {name} split has a label above 0: there is nothing to rank by"
+            )
+        if part.features.shape[1] != train.features.shape[1]:
+            raise ValueError(
+                f"the splits must have the same features: train has {train.features.shape[1]} columns, "
+                f"{name} has {part.features.shape[1]}"
+            )
+        if not bool(torch.isfinite(part.features.sum())) and not bool(torch.isfinite(part.features).all()):
+            row = int((~torch.isfinite(part.features).all(1)).nonzero()[0])
+            raise ValueError(
+                f"the {name} split has NaN or infinite features, first in document {row}: fill them in"
+            )
+
+
+def _numbered(report: Report | None, member: int) -> Report | None:
+    if report is None:
+        return None
+    return lambda record: report({"member": member, **record})

@@ -1,0 +1,169 @@
+"""The commands, as a user calls them, in an empty folder."""
+
+import json
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+import yaml
+
+from pirank.models import Ranker
+from pirank.training import PRESETS
+
+QUICK = ("--epochs", 3, "--hidden", 8, "--accelerator", "cpu")
+TABLE = ("--label", "grade", "--query", "query")
+
+
+def test_train_evaluate_predict_info(run, files, tmp_path):
+    out = run(
+        "train", files / "train.txt", "--valid", files / "valid.txt", "--test", files / "test.txt", *QUICK
+    ).output
+    assert "30 queries" in out
+    assert "test: 12 queries, 1 of them without a relevant document" in out
+    for heading in ("blank skipped", "blank = 0", "blank = 1", "ndcg@10"):
+        assert heading in out
+    assert "pirank predict runs/train DATA -o" in out
+    folder = tmp_path / "runs" / "train"
+    assert {p.name for p in folder.iterdir()} == {
+        "config.yaml", "environment.txt", "metrics.jsonl", "model.safetensors", "results.json", "checkpoints",
+    }  # fmt: skip
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    assert [r["epoch"] for r in records] == [1, 2, 3]
+
+    results = json.loads((folder / "results.json").read_text())["metrics"]
+    out = run("evaluate", "runs/train", files / "test.txt", "--json", "--per-query", "per_query.csv").output
+    assert json.loads(out)["metrics"]["ndcg@10"] == pytest.approx(results["ndcg@10"])
+    per_query = pyarrow.csv.read_csv("per_query.csv").to_pydict()
+    values = [value for value in per_query["ndcg@10"] if value is not None]
+    assert len(values) == 11
+    assert sum(values) / 11 == pytest.approx(results["ndcg@10"]["skip"])
+
+    run("predict", "runs/train", files / "test.txt", "-o", "ranked.csv")
+    out = run("evaluate", "--scores", "ranked.csv", files / "test.txt", "--json").output
+    assert json.loads(out)["metrics"]["map"] == pytest.approx(results["map"])
+    assert "transform" in run("info", "runs/train").output
+
+
+def test_tables_with_named_columns(run, files):
+    run("train", files / "train.parquet", files / "valid.parquet", *TABLE, *QUICK, "--out", "a", "-q")
+    assert Ranker.load("a/model.safetensors").feature_names == ["f0", "f1", "f2", "f3"]
+    run("predict", "a", files / "test.parquet", *TABLE, "-o", "ranked.parquet")
+    table = pyarrow.parquet.read_table("ranked.parquet")
+    assert table.column_names == ["grade", "query", "score", "rank"]
+    run("train", files / "train.csv", files / "valid.csv", *TABLE, *QUICK, "--out", "b", "-q")
+    assert (
+        Ranker.load("b/model.safetensors").state_dict().keys()
+        == Ranker.load("a/model.safetensors").state_dict().keys()
+    )
+    first, second = (json.loads(Path(f"{run}/results.json").read_text()) for run in ("a", "b"))
+    assert first == second
+
+
+def test_config_repeats_the_run_and_options_change_it(run, files):
+    train = ("train", files / "train.txt", "--valid", files / "valid.txt", *QUICK)
+    run(*train, "--out", "first", "-q", "--seed", 3, "--loss", "softmax", "--n-ensemble", 2)
+    run("train", "--config", "first/config.yaml", "--out", "again", "-q")
+    assert Path("first/model.safetensors").read_bytes() == Path("again/model.safetensors").read_bytes()
+    assert Path("first/config.yaml").read_text() == Path("again/config.yaml").read_text()
+    run("train", "--config", "first/config.yaml", "--out", "other", "-q", "--epochs", 2, "--lr", 0.1)
+    settings = yaml.safe_load(Path("other/config.yaml").read_text())["settings"]
+    assert (settings["epochs"], settings["learning_rate"], settings["loss"]) == (2, 0.1, "softmax")
+
+
+@pytest.mark.parametrize("preset", [name for name in PRESETS if name != "default"])
+def test_presets_train(run, files, preset):
+    run(
+        "train",
+        files / "train.txt",
+        "--preset",
+        preset,
+        "--steps",
+        3,
+        "--out",
+        "r",
+        "-q",
+        "--accelerator",
+        "cpu",
+    )
+    assert yaml.safe_load(Path("r/config.yaml").read_text())["settings"]["model"] == preset
+
+
+def test_losses_and_version(run):
+    assert "pirank-ndcg" in run("losses").output
+    assert run("--version").output.startswith("pirank ")
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate", "predict", "info", "losses"])
+def test_every_command_explains_itself(run, command):
+    assert "Usage" in run(command, "--help").output
+
+
+def failing(run, *arguments):
+    """The one line on standard error of a call that must fail with exit code 2."""
+    result = run(*arguments, code=2)
+    lines = [line for line in result.stderr.splitlines() if line]
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("error: ")
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--loss", "pirank-ndgc"), "did you mean 'pirank-ndcg'"),
+        (("--loss-option", "kk=3"), "no option 'kk'"),
+        (("--loss-option", "k"), "NAME=VALUE"),
+        (("--model", "mpl"), "did you mean 'mlp'"),
+        (("--transform", "standrad"), "did you mean 'standard'"),
+        (("--metric", "ndgc@10"), "did you mean 'ndcg'"),
+        (("--schedule", "cosinus"), "did you mean 'cosine'"),
+        (("--temperature-schedule", "linear"), "needs temperature_end"),
+        (("--preset", "paper"), "unknown preset 'paper'"),
+        (("--hidden", "64;32"), "joined by commas"),
+        (("--epochs", "0"), "epochs must be a number of at least 1"),
+        (("--valid", "nowhere.txt"), "nowhere.txt"),
+        (("--resume", "runs/x"), "give no TRAIN"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_leaves_nothing(run, files, tmp_path, arguments, message):
+    assert message in failing(run, "train", files / "train.txt", *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_data_is_one_line_and_leaves_nothing(run, files, tmp_path):
+    assert "'label'" in failing(run, "train", files / "train.parquet", "--query", "query")
+    assert "'qid'" in failing(run, "train", files / "train.csv", "--label", "grade")
+    (tmp_path / "bad.txt").write_text("1 qid:1 1:0.5\n0 1:0.2\n")
+    assert "bad.txt:2" in failing(run, "train", "bad.txt")
+    (tmp_path / "bad.txt").write_text("0 qid:1 1:0.5\n0 qid:2 1:0.2\n")
+    assert "nothing to rank by" in failing(run, "train", "bad.txt")
+    assert [p.name for p in tmp_path.iterdir()] == ["bad.txt"]
+
+
+def test_an_existing_run_folder_is_kept(run, files, tmp_path):
+    train = ("train", files / "train.txt", *QUICK, "--out", "r", "-q")
+    run(*train)
+    assert "--overwrite" in failing(run, *train)
+    run(*train, "--overwrite")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    assert "not empty" in failing(run, "train", files / "train.txt", "--out", "mine")
+    assert "no run folder" in failing(run, "train", files / "train.txt", "--out", "mine", "--overwrite")
+    assert (tmp_path / "mine" / "thesis.tex").exists()
+
+
+def test_another_feature_count_at_predict_time(run, files, tmp_path):
+    run("train", files / "train.txt", *QUICK, "--out", "r", "-q")
+    (tmp_path / "wide.txt").write_text("0 qid:1 1:1 5:2\n")
+    failing(run, "predict", "r", "wide.txt", "-o", "out.csv")
+    failing(run, "evaluate", "r", "wide.txt")
+    assert "no model" in failing(run, "predict", "nowhere", files / "test.txt", "-o", "out.csv")
+    (tmp_path / "r" / "model.safetensors").write_bytes(b"x" * 100)
+    assert "damaged" in failing(run, "predict", "r", files / "test.txt", "-o", "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_debug_shows_the_traceback(run, files):
+    result = run("--debug", "train", files / "train.txt", "--loss", "nope", code=1)
+    assert isinstance(result.exception, ValueError)
