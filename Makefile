@@ -29,6 +29,7 @@ tests: install
 
 bench: install
 	$(BIN)/python benchmarks/sorts.py
+	$(BIN)/python benchmarks/metrics.py
 
 clean:
 	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache

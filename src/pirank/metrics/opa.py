@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from pirank.metrics.base import lengths_of, over
+from pirank.metrics.order import ranked_values
 from pirank.metrics.per_list import ListMetric
 
 if TYPE_CHECKING:
@@ -14,9 +16,8 @@ if TYPE_CHECKING:
 
     from pirank.metrics.conventions import Rules
 
-# Beyond so many distinct labels, comparing all pairs is the cheaper way.
-_MANY_GRADES = 64
-_PAIRS_AT_ONCE = 1 << 24
+# Up to so many distinct labels, counting grade by grade is the cheaper way.
+_FEW_GRADES = 16
 
 
 class OPA(ListMetric):
@@ -46,69 +47,66 @@ class OPA(ListMetric):
     def per_list(
         self, scores: Tensor, labels: Tensor, mask: Tensor | None, generator: torch.Generator | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        if mask is None:
-            mask = torch.ones_like(scores, dtype=torch.bool)
-        keys, order = scores.masked_fill(~mask, float("-inf")).sort(dim=-1, descending=True, stable=True)
-        if self.ties == "random":
-            shuffle = torch.rand(keys.shape, generator=generator, device=keys.device).argsort(dim=-1)
-            again = keys.gather(-1, shuffle).argsort(dim=-1, descending=True, stable=True)
-            order = order.gather(-1, shuffle.gather(-1, again))
-        labels, present = labels.gather(-1, order), mask.gather(-1, order)
-        rank = torch.arange(keys.shape[-1], device=keys.device).expand_as(order)
-        if self.ties in ("stable", "random"):
-            first, last = rank, rank + 1
+        length = scores.shape[-1]
+        # Absent items stand behind all others.
+        present = torch.arange(length, device=scores.device) < lengths_of(scores, mask)[:, None]
+        few = labels.unique().numel() <= _FEW_GRADES
+        count = _count_by_grade if few else _count_by_bit
+
+        def right_pairs(labels: Tensor, ties: str) -> tuple[Tensor, Tensor]:
+            return count(ranked_values(scores, labels, mask, length, ties, generator), present)
+
+        if self.ties == "average":
+            right, pairs = right_pairs(labels, "pessimistic")
+            # The best order of the ties is the worst for the labels upside down.
+            wrong, _ = right_pairs(-labels, "pessimistic")
+            right = (right + pairs - wrong) / 2
         else:
-            first, last = _tie_groups(keys, rank)
-        grades = labels.unique()
-        count = _count_by_grade if grades.numel() <= _MANY_GRADES else _count_by_pair
-        above, tied, pairs = count(labels, present, first, last, grades)
-        right = above + tied / 2 if self.ties == "average" else above
-        return right / torch.where(pairs > 0, pairs, 1), pairs, pairs > 0
+            right, pairs = right_pairs(labels, self.ties)
+        return over(right, pairs), pairs, pairs > 0
 
 
-def _tie_groups(keys: Tensor, rank: Tensor) -> tuple[Tensor, Tensor]:
-    """The first rank of each item's ties, and the first rank after them, from scores in descending order."""
-    length = keys.shape[-1]
-    starts = torch.ones_like(keys, dtype=torch.bool)
-    starts[:, 1:] = keys[:, 1:] != keys[:, :-1]
-    first = torch.where(starts, rank, 0).cummax(-1).values if length else rank
-    ends = torch.ones_like(starts)
-    ends[:, :-1] = starts[:, 1:]
-    last = torch.where(ends, rank + 1, length).flip(-1).cummin(-1).values.flip(-1) if length else rank
-    return first, last
-
-
-def _count_by_grade(
-    labels: Tensor, present: Tensor, first: Tensor, last: Tensor, grades: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Pairs in order, pairs tied and all pairs of different labels, one grade of the worse item at a time."""
-    above = tied = pairs = labels.new_zeros(labels.shape[0])
-    for grade in grades:
-        better = ((labels > grade) & present).to(labels.dtype)
-        worse = ((labels == grade) & present).to(labels.dtype)
-        # before[r]: how many better items stand at the first r ranks.
-        before = torch.nn.functional.pad(better.cumsum(-1), (1, 0))
-        at_first, at_last = before.gather(-1, first), before.gather(-1, last)
-        above = above + (worse * at_first).sum(-1)
-        tied = tied + (worse * (at_last - at_first)).sum(-1)
+def _count_by_grade(ranked: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
+    """Pairs in order, and all pairs of different labels, of labels in rank order: one grade at a time."""
+    right = pairs = ranked.new_zeros(ranked.shape[0])
+    for grade in ranked.unique():
+        better = ((ranked > grade) & present).to(ranked.dtype)
+        worse = ((ranked == grade) & present).to(ranked.dtype)
+        right = right + (worse * better.cumsum(-1)).sum(-1)
         pairs = pairs + worse.sum(-1) * better.sum(-1)
-    return above, tied, pairs
+    return right, pairs
 
 
-def _count_by_pair(
-    labels: Tensor, present: Tensor, first: Tensor, last: Tensor, grades: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The same from all pairs, in blocks that bound the memory."""
-    lists, length = labels.shape
-    rank = torch.arange(length, device=labels.device)
-    above = tied = pairs = labels.new_zeros(lists)
-    block = max(1, _PAIRS_AT_ONCE // max(1, lists * length))
-    for start in range(0, length, block):
-        part = slice(start, start + block)
-        pair = (labels[:, part, None] < labels[:, None, :]) & present[:, part, None] & present[:, None, :]
-        is_above = rank < first[:, part, None]
-        is_tied = ~is_above & (rank < last[:, part, None])
-        above = above + (pair & is_above).sum((-1, -2))
-        tied = tied + (pair & is_tied).sum((-1, -2))
-        pairs = pairs + pair.sum((-1, -2))
-    return above, tied, pairs
+def _count_by_bit(ranked: Tensor, present: Tensor) -> tuple[Tensor, Tensor]:
+    """The same in O(L log² L), for labels of many values.
+
+    Numbered from the lowest label up, two labels differ first at one bit: 1 in the better, 0 in the worse. The
+    items are grouped by the bits above, in rank order, so what counts is the ones that stand before a zero of
+    their group.
+    """
+    ordered, place = ranked.sort(dim=-1)
+    number = torch.zeros_like(place).scatter(-1, place, _changes(ordered).long().cumsum(-1) - 1)
+    present = present.long()
+    right = torch.zeros_like(number[:, 0])
+    for bit in reversed(range(int(number.max()).bit_length())):
+        one = (number >> bit & 1) * present
+        right = right + _pairs_in_group(one, present - one, number >> (bit + 1))
+        order = (number >> bit).argsort(dim=-1, stable=True)
+        number, present = number.gather(-1, order), present.gather(-1, order)
+    count = present.sum(-1)
+    pairs = count * (count - 1) // 2 - _pairs_in_group(present, present, number)
+    return right.to(ranked.dtype), pairs.to(ranked.dtype)
+
+
+def _pairs_in_group(first: Tensor, second: Tensor, group: Tensor) -> Tensor:
+    """How many pairs of a ``first`` before a ``second`` stand in the same group of consecutive items."""
+    before = first.cumsum(-1) - first
+    at_start = torch.where(_changes(group), before, 0).cummax(-1).values
+    return ((before - at_start) * second).sum(-1)
+
+
+def _changes(values: Tensor) -> Tensor:
+    """True at the first item, and wherever a value differs from the one before."""
+    changes = torch.ones_like(values, dtype=torch.bool)
+    changes[:, 1:] = values[:, 1:] != values[:, :-1]
+    return changes
