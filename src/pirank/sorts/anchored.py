@@ -153,7 +153,7 @@ class SortedLists:
         return row_sums.masked_fill(~self.present[:, : row_sums.shape[1]], float("inf"))
 
     def tie_groups(self) -> tuple[Tensor, Tensor] | None:
-        """First and last rank of every item's tie group, ``[B, W]`` each; None where there is none, if seeing is cheap."""
+        """First and last rank of every item's tie group, ``[B, W]`` each; None if it is cheap to see there is none."""
         tied = self.scores[:, :-1] == self.scores[:, 1:]
         if self.present is not None:
             tied = tied & self.present[:, 1:]
