@@ -55,10 +55,13 @@ def list_loss(
     check_choice("reduction", reduction, ("mean", "sum", "none"))
     check_choice("empty", empty, ("skip", "zero"))
 
+    seen: list[Tensor] = []
+
     def with_blank_rule(scores: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
+        counted = _any_item(relevant(labels), mask)
+        seen.append(counted)
         if scores.numel() == 0:
             return scores.sum(-1)
-        counted = _any_item(relevant(labels), mask)
         # Blank at the way in as well as out: 0 · inf on the way back would be NaN.
         scores = torch.where(counted[:, None], scores, 0)
         return torch.where(counted, per_list(scores, labels, mask), 0)
@@ -68,8 +71,10 @@ def list_loss(
         losses = each_list(with_blank_rule, scores, labels, mask=mask, offsets=offsets)
         if empty == "zero":
             counted = torch.ones_like(losses, dtype=torch.bool)
+        elif offsets is None:
+            counted = seen[0].reshape(losses.shape)
         else:
-            counted = _lists_with(relevant(labels), mask, offsets)
+            counted = _lists_with(relevant(labels), offsets)
         return reduce_lists(losses, counted, weights=weights, reduction=reduction)
 
 
@@ -77,10 +82,8 @@ def _any_item(found: Tensor, mask: Tensor | None) -> Tensor:
     return (found if mask is None else found & mask).any(-1)
 
 
-def _lists_with(found: Tensor, mask: Tensor | None, offsets: Tensor | None) -> Tensor:
-    """True at the lists that hold an item that is there and found, ``[...]`` or ``[Q]`` with ``offsets``."""
-    if offsets is None:
-        return _any_item(found, mask)
+def _lists_with(found: Tensor, offsets: Tensor) -> Tensor:
+    """True at the flat lists that hold an item that is found, ``[Q]``."""
     total = torch.cat([found.new_zeros(1, dtype=torch.int64), found.cumsum(0)])
     return total[offsets.to(found.device)].diff() > 0
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import torch
 from torch import Tensor
@@ -60,9 +60,13 @@ class SortedLists:
         self.scores = scores
         self.present = present
         self.temperature = temperature
-        self.gaps = self._scaled(scores[:, :-1] - scores[:, 1:])
         self.rank = torch.arange(scores.shape[1], dtype=scores.dtype, device=scores.device)
         self.limit = drop_limit(scores.dtype)
+
+    @cached_property
+    def gaps(self) -> Tensor:
+        """The gaps in temperatures, ``[B, W − 1]``."""
+        return self._scaled(self.scores[:, :-1] - self.scores[:, 1:])
 
     def _scaled(self, difference: Tensor) -> Tensor:
         return (difference / self.temperature).clamp_(max=_FAR)
