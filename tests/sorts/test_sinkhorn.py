@@ -213,6 +213,21 @@ def test_geometric_gaps_leave_exchanges_of_every_size():
     torch.testing.assert_close(down[seen], up[seen], rtol=1e-6, atol=0)
 
 
+def test_where_values_are_not_checked_nan_stays_in_its_own_list():
+    scores = lists_of("random", 3, 12)
+    scores[1, 4] = torch.nan
+    clean = scores[[0, 2]].requires_grad_()
+    scores.requires_grad_()
+    matrix = Sinkhorn().relaxed_matrix(scores, None, 12, 1.0)
+    (gradient,) = torch.autograd.grad(matrix.square().sum(), scores)
+    alone = Sinkhorn().relaxed_matrix(clean, None, 12, 1.0)
+    (expected,) = torch.autograd.grad(alone.square().sum(), clean)
+    assert matrix[1].isnan().all()
+    assert gradient[1].isnan().all()
+    torch.testing.assert_close(matrix[[0, 2]], alone)
+    torch.testing.assert_close(gradient[[0, 2]], expected, rtol=1e-12, atol=1e-14)
+
+
 def test_k_cuts_rows_and_pads_them():
     scores = lists_of("random", 3, 5)
     whole = Sinkhorn(0.5).matrix(scores)
@@ -313,8 +328,11 @@ def test_the_scaled_solve_is_exact_across_scales_and_finite_where_singular():
     coupling = torch.tensor([[2.0, 1e-20, 0.0], [1e-20, 3e-40, 0.0], [0.0, 0.0, 0.0]], dtype=torch.float64)
     truth = torch.tensor([3.0, -2e20, 0.0], dtype=torch.float64)
     torch.testing.assert_close(solve_scaled(coupling[None], (coupling @ truth)[None])[0], truth)
-    singular, ones = torch.ones(1, 3, 3, dtype=torch.float64), torch.ones(1, 3, dtype=torch.float64)
-    torch.testing.assert_close((singular @ solve_scaled(singular, ones)[..., None])[..., 0], ones)
+    both = torch.stack([torch.ones(3, 3, dtype=torch.float64), coupling])
+    right = torch.stack([torch.ones(3, dtype=torch.float64), coupling @ truth])
+    solution = solve_scaled(both, right)
+    torch.testing.assert_close(solution[0].sum(), torch.ones((), dtype=torch.float64))
+    torch.testing.assert_close(solution[1], truth)
 
 
 @pytest.mark.parametrize(

@@ -123,10 +123,11 @@ def solve_scaled(coupling: Tensor, right: Tensor) -> Tensor:
     diagonal = coupling.diagonal(dim1=-2, dim2=-1)
     scale = torch.where(diagonal > 0, diagonal, 1).rsqrt()
     unit = coupling * scale[:, :, None] * scale[:, None, :]
-    ridge = 0.0
+    ridge = torch.zeros_like(diagonal[:, :1])
     while True:
-        unit.diagonal(dim1=-2, dim2=-1).fill_(1 + ridge)
+        unit.diagonal(dim1=-2, dim2=-1).copy_(1 + ridge.expand_as(diagonal))
         factor, failed = torch.linalg.cholesky_ex(unit)
-        if ridge > 1 or not bool(failed.any()):
+        again = (failed > 0)[:, None] & (ridge <= 1)
+        if not bool(again.any()):
             return scale * torch.cholesky_solve((scale * right)[..., None], factor)[..., 0]
-        ridge = max(1e-13, 100 * ridge)
+        ridge = torch.where(again, (100 * ridge).clamp(min=1e-13), ridge)
