@@ -1,0 +1,248 @@
+"""``pirank data``: describe, convert and generate ranking data from the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from pirank.data.ranking_data import RankingData
+from pirank.data.reading import read
+from pirank.data.sources import expand
+from pirank.data.summary import Summary
+from pirank.data.synthetic import synthetic_stream
+from pirank.data.writing import write
+
+app = typer.Typer(help="Describe, convert and generate ranking data.", no_args_is_help=True)
+
+_ERRORS = Console(stderr=True, soft_wrap=True)
+_DOCUMENTS_PER_PART = 50_000
+
+Label = Annotated[str, typer.Option(help="Label column of a table; empty: documents without labels.")]
+Query = Annotated[str, typer.Option(help="Query id column of a table.")]
+Doc = Annotated[str | None, typer.Option(help="Document id column of a table.")]
+Format = Annotated[
+    str | None, typer.Option(help="svmlight, parquet, csv or arrow, where the ending does not tell.")
+]
+SkipErrors = Annotated[bool, typer.Option("--skip-errors", help="Leave out bad lines and count them.")]
+SortQueries = Annotated[bool, typer.Option("--sort-queries", help="Bring the rows of each query together.")]
+UseCache = Annotated[
+    bool, typer.Option("--cache/--no-cache", help="Keep what was read, and use what was kept.")
+]
+
+
+@app.command()
+def describe(
+    paths: Annotated[list[Path], typer.Argument(help="Files or folders, read as one data set.")],
+    label: Label = "label",
+    query: Query = "qid",
+    doc: Doc = None,
+    format: Format = None,
+    skip_errors: SkipErrors = False,
+    sort_queries: SortQueries = False,
+    cache: UseCache = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Count queries, documents, labels, list lengths, blank queries and constant features."""
+    with _errors_in_words():
+        data = _read(paths, label, query, doc, format, skip_errors, sort_queries, cache)
+        summary = data.describe()
+    if as_json:
+        typer.echo(json.dumps(dataclasses.asdict(summary)))
+        return
+    _print_summary(summary)
+    for example in data.skipped.examples:
+        _ERRORS.print(Text(f"skipped: {example}", style="yellow"))
+
+
+@app.command()
+def convert(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A file or a folder.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="A .parquet, .txt, .txt.gz, … file.")],
+    label: Label = "label",
+    query: Query = "qid",
+    doc: Doc = None,
+    format: Format = None,
+    skip_errors: SkipErrors = False,
+    sort_queries: SortQueries = False,
+    sparse: Annotated[bool, typer.Option("--sparse", help="Leave out zeros from svmlight text.")] = False,
+) -> None:
+    """Convert between svmlight text, Parquet, CSV and Arrow; written are svmlight text and Parquet."""
+    with _errors_in_words():
+        data = _read([source], label, query, doc, format, skip_errors, sort_queries, False)
+        with _documents_bar(f"writing {target.name}", data.documents) as progress:
+            write(data, target, sparse=sparse, progress=progress)
+    _say_written(target, len(data), data.documents)
+    if data.skipped.count:
+        _ERRORS.print(Text(f"{data.skipped.count:,} lines were skipped", style="yellow"))
+
+
+@app.command()
+def synthetic(
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="A .parquet, .txt, .txt.gz, … file.")],
+    queries: Annotated[int, typer.Option(help="Number of queries.")] = 1000,
+    list_size: Annotated[
+        str, typer.Option(help="Documents a query; or shortest:longest, drawn uniformly.")
+    ] = "100",
+    document_features: Annotated[int, typer.Option(help="Features of a document.")] = 25,
+    query_features: Annotated[
+        int, typer.Option(help="Features of a query, the weights of as many columns.")
+    ] = 10,
+    low: Annotated[float, typer.Option(help="Smallest label.")] = 0.0,
+    high: Annotated[float, typer.Option(help="Largest label.")] = 5.0,
+    round: Annotated[bool, typer.Option("--round", help="Round labels to whole grades.")] = False,
+    documents: Annotated[str, typer.Option(help="Distribution of document features.")] = "normal",
+    weights: Annotated[str, typer.Option(help="Distribution of query features.")] = "gamma",
+    reveal_columns: Annotated[
+        bool,
+        typer.Option("--reveal-columns", help="Tell which columns count, so that labels can be learned."),
+    ] = False,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same data.")] = 0,
+) -> None:
+    """Write synthetic data, as in the PiRank paper's Appendix D, of any size."""
+    with _errors_in_words():
+        sizes = _sizes(list_size)
+        longest = sizes if isinstance(sizes, int) else sizes[1]
+        parts = synthetic_stream(
+            queries,
+            sizes,
+            queries_per_part=max(_DOCUMENTS_PER_PART // max(longest, 1), 1),
+            document_features=document_features,
+            query_features=query_features,
+            low=low,
+            high=high,
+            round=round,
+            documents=documents,
+            weights=weights,
+            reveal_columns=reveal_columns,
+            seed=seed,
+        )
+        expected = queries * (sizes if isinstance(sizes, int) else sum(sizes) // 2)
+        written = 0
+        with _documents_bar(f"writing {target.name}", expected) as progress:
+
+            def count(more: int) -> None:
+                nonlocal written
+                written += more
+                progress(more)
+
+            write(parts, target, progress=count)
+    _say_written(target, queries, written)
+
+
+def _read(
+    paths: list[Path],
+    label: str,
+    query: str,
+    doc: str | None,
+    format: str | None,
+    skip_errors: bool,
+    sort_queries: bool,
+    cache: bool,
+) -> RankingData:
+    files = expand(paths)
+    size = sum(file.stat().st_size for file in files)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    name = paths[0].name if len(paths) == 1 else f"{len(files)} files"
+    with Progress(*columns, TimeRemainingColumn(), console=_ERRORS, transient=True) as bar:
+        task = bar.add_task(f"reading {name}", total=size)
+        return read(
+            files,
+            label=label or None,
+            query=query,
+            doc=doc,
+            format=format,
+            errors="skip" if skip_errors else "raise",
+            sort_queries=sort_queries,
+            cache=cache,
+            progress=lambda more: bar.advance(task, more),
+        )
+
+
+class _Rate(ProgressColumn):
+    """Documents a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(
+            "" if task.speed is None else f"{task.speed:,.0f} documents/s", style="progress.data.speed"
+        )
+
+
+@contextlib.contextmanager
+def _documents_bar(what: str, total: int) -> Iterator[Any]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate())
+    with Progress(*columns, TimeRemainingColumn(), console=_ERRORS, transient=True) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda more: bar.advance(task, more)
+
+
+@contextlib.contextmanager
+def _errors_in_words() -> Iterator[None]:
+    """What the user got wrong is said in one line, without a traceback."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError) as error:
+        _ERRORS.print(Text(str(error), style="red"))
+        raise typer.Exit(1) from None
+
+
+def _sizes(text: str) -> int | tuple[int, int]:
+    shortest, colon, longest = text.partition(":")
+    try:
+        return (int(shortest), int(longest)) if colon else int(text)
+    except ValueError:
+        raise ValueError(f"--list-size is a number or shortest:longest, got {text!r}") from None
+
+
+def _say_written(target: Path, queries: int, documents: int) -> None:
+    typer.echo(f"{target}: {queries:,} queries, {documents:,} documents, {target.stat().st_size:,} bytes")
+
+
+def _print_summary(summary: Summary) -> None:
+    table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    table.add_column(style="bold")
+    table.add_column()
+    table.add_row("queries", f"{summary.queries:,}")
+    table.add_row("documents", f"{summary.documents:,}")
+    table.add_row("features", f"{summary.features:,}")
+    if summary.list_lengths is not None:
+        shortest, middle, high, longest = summary.list_lengths
+        spread = f"{shortest:,} to {longest:,}, mean {summary.mean_length:.1f}, median {middle:g}, 95 % up to {high:g}"
+        table.add_row("documents a query", spread)
+    if summary.labels is not None:
+        table.add_row("labels", ", ".join(f"{label:g}: {count:,}" for label, count in summary.labels.items()))
+    elif summary.label_range is not None:
+        low, high_label = summary.label_range
+        table.add_row("labels", f"{low:g} to {high_label:g}, more than 32 different ones")
+    else:
+        table.add_row("labels", "none")
+    if summary.blank_queries is not None:
+        table.add_row("blank queries", f"{summary.blank_queries:,} (no document of label above 0)")
+    constant = summary.constant_features
+    listed = ", ".join(str(column + 1) for column in constant[:20]) + (", …" if len(constant) > 20 else "")
+    table.add_row(
+        "constant features", f"{len(constant):,}" + (f": {listed} (counted from 1)" if constant else "")
+    )
+    if summary.skipped_lines:
+        table.add_row("skipped lines", f"{summary.skipped_lines:,}")
+    Console(soft_wrap=True).print(table)
