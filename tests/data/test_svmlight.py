@@ -94,7 +94,9 @@ def test_regular_text_takes_the_fast_path_and_odd_text_does_not() -> None:
     for text in [SMALL, *(IRREGULAR[name] for name in ("carriage returns", "blank lines", "comment lines"))]:
         assert parse_regular(text.encode()) is not None
     assert parse_regular(b"1 qid:a 2:1 5:1\n0 qid:b 1:1\n") is not None
-    assert parse_regular(b"1 qid:1 1:1 qid:2\n0 1:1\n") is None
+    # As many qid: as lines, but not one in each.
+    for text in (b"1 qid:1 1:1 qid:2\n0 1:1\n", b"1 qid:1 1:1 qid:\n0 5\n", b"1 qid:1 qid:1 1:1\n0 5 1:1\n"):
+        assert parse_regular(text) is None
 
 
 def test_query_ids_may_be_text_or_huge(tmp_path: Path) -> None:
