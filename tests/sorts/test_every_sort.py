@@ -157,6 +157,17 @@ def test_relative_temperature_follows_scale_and_length() -> None:
     torch.testing.assert_close(small, NeuralSort(tau).apply(scores, values, 10))
 
 
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e20])
+def test_relative_temperature_of_equal_scores_counts_a_spread_of_one(value: float) -> None:
+    scores = torch.full((30,), value)
+    values = torch.rand(30, generator=torch.Generator().manual_seed(0))
+    for sort in (NeuralSort, SoftSort):
+        found = value_and_gradients(sort(0.1, relative=True), scores, values, 5)
+        expected = value_and_gradients(sort(3.0), scores, values, 5)
+        for one, other in zip(found, expected, strict=True):
+            torch.testing.assert_close(one, other)
+
+
 @every_sort
 def test_extreme_scores_give_no_nan(make) -> None:
     for scale, tau in itertools.product((1e30, 1e37, 1e-30), (1e-6, 1.0, 1e6)):

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -62,11 +62,14 @@ class SortedLists:
         self.temperature = temperature
         self.rank = torch.arange(scores.shape[1], dtype=scores.dtype, device=scores.device)
         self.limit = drop_limit(scores.dtype)
+        self._gaps: Tensor | None = None
 
-    @cached_property
+    @property
     def gaps(self) -> Tensor:
         """The gaps in temperatures, ``[B, W − 1]``."""
-        return self._scaled(self.scores[:, :-1] - self.scores[:, 1:])
+        if self._gaps is None:
+            self._gaps = self._scaled(self.scores[:, :-1] - self.scores[:, 1:])
+        return self._gaps
 
     def _scaled(self, difference: Tensor) -> Tensor:
         return (difference / self.temperature).clamp_(max=_FAR)

@@ -134,7 +134,10 @@ def check_temperature(value: object) -> None:
 
 
 def length_times_spread(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """List length × standard deviation of the list's scores, ``[B, L]`` to ``[B, 1]``, detached and above 0."""
+    """List length × standard deviation of the list's scores, ``[B, L]`` to ``[B, 1]``, detached and above 0.
+
+    Scores that are all equal, as a fresh network's may be, have no scale: their spread counts as 1.
+    """
     scores = scores.detach()
     tiny = torch.finfo(scores.dtype).tiny
     if scores.shape[-1] == 0:
@@ -150,7 +153,10 @@ def length_times_spread(scores: Tensor, mask: Tensor | None) -> Tensor:
     unit = scores / scale
     mean = (unit * present).sum(-1, keepdim=True) / count
     variance = ((unit - mean).square() * present).sum(-1, keepdim=True) / count
-    return (count * variance.sqrt() * scale).clamp(min=tiny, max=torch.finfo(scores.dtype).max)
+    deviation = variance.sqrt()
+    # A spread within rounding is none: a gradient in its units would be without bounds.
+    spread = torch.where(deviation > torch.finfo(scores.dtype).eps, deviation * scale, 1)
+    return (count * spread).clamp(min=tiny, max=torch.finfo(scores.dtype).max)
 
 
 def lengths_of(scores: Tensor, mask: Tensor | None) -> Tensor:
