@@ -74,6 +74,10 @@ CASES = [
     ("lambdarank", {"metric": "mrr", "k": 2}, [1, 0, 0], 1 / 2 * softplus(-1) + (1 - 1 / 2) * softplus(1)),
     # Two relevant items, at ranks 1 and 3, and one that is not, at rank 2: only the first one's fall matters.
     ("lambdarank", {"metric": "mrr"}, [0, 1, 1], (1 - 1 / 2) * softplus(-1)),
+    # AP 1/2 now; 1 with the relevant item first, 1/3 with it last.
+    ("lambdarank", {"metric": "ap"}, [1, 0, 0], (1 / 2 - 1 / 3) * softplus(-1) + (1 - 1 / 2) * softplus(1)),
+    # AP (1 + 2/3)/2 now; the first one's fall makes it (1/2 + 2/3)/2, the last one's rise (1 + 1)/2.
+    ("lambdarank", {"metric": "ap"}, [0, 1, 1], (1 - 1 / 2) / 2 * softplus(-1) + (1 - 2 / 3) / 2 * softplus(1)),
     ("lambdarank", {"metric": "precision", "k": 2}, [1, 0, 0], 1 / 2 * softplus(-1)),
     # Swaps over 1, 1 and 2 ranks, of labels that differ by 1, 1 and 2.
     ("lambdarank", {"metric": "arp", "k": None}, [1, 0, 2], (2 * softplus(-1) + 4 * softplus(-2)) / 3),

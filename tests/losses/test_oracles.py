@@ -70,6 +70,10 @@ def metric_at(ranks, labels, mask, k, metric):
         return (labels * ranks).sum(-1) / labels.sum(-1)
     if metric == "precision":
         return ((labels > 0) & seen).sum(-1).double() / k
+    if metric == "ap":
+        above = ((ranks[:, None, :] <= ranks[:, :, None]) & (labels > 0)[:, None, :]).sum(-1) / ranks.double()
+        relevant = labels > 0
+        return torch.where(relevant & seen, above, 0).sum(-1) / relevant.sum(-1)
     if metric == "mrr":
         return torch.where((labels > 0) & seen, 1 / ranks.double(), 0).amax(-1)
     discount = torch.where(seen, 1 / torch.log2(1 + ranks.double()), 0)
@@ -157,7 +161,7 @@ def hinge(margin):
 
 
 LAMBDAS = [("ndcg", None), ("ndcg", 3), ("ndcg", 50), ("dcg", 3), ("mrr", None), ("mrr", 3)]
-LAMBDAS += [("precision", 3), ("arp", None)]
+LAMBDAS += [("precision", 3), ("ap", None), ("ap", 3), ("arp", None)]
 CASES = {
     "ranknet": (losses.ranknet_loss, {}, lambda s, y, m: naive_pairs(s, y, m, lambda x: softplus(-x))),
     "hinge": (losses.pairwise_hinge_loss, {}, lambda s, y, m: naive_pairs(s, y, m, hinge)),

@@ -10,9 +10,7 @@ from torch import Tensor
 from pirank.lists import check_choice, check_k
 from pirank.losses.base import ListLoss, list_loss
 from pirank.losses.pairs import logistic, sum_over_pairs
-from pirank.metrics.ndcg import NDCG
-
-METRICS = ("ndcg", "dcg", "precision", "arp", "mrr")
+from pirank.losses.swaps import METRICS, change_of_metric, discount, gain_and_discount, ranking
 
 
 def lambdarank_loss(
@@ -40,8 +38,8 @@ def lambdarank_loss(
     Args:
         scores, labels, mask, offsets, weights, reduction, empty: as in :func:`~pirank.losses.list_loss`.
         k: the metric's cutoff; None: the whole list.
-        metric: ``"ndcg"``, ``"dcg"``, ``"precision"``, ``"arp"`` or ``"mrr"``. Precision and MRR take labels
-            above 0 as relevant; ARP has no cutoff and takes ``k=None``.
+        metric: ``"ndcg"``, ``"dcg"``, ``"precision"``, ``"ap"`` (average precision), ``"mrr"`` or ``"arp"``. The
+            binary ones take labels above 0 as relevant; ARP has no cutoff and takes ``k=None``.
 
     Example:
         >>> lambdarank_loss(torch.tensor([2.0, 1.0, 3.0]), torch.tensor([1.0, 0.0, 0.0]))
@@ -124,90 +122,27 @@ class LambdaLoss(ListLoss, function=lambdaloss):
 
 
 def _lambdarank(scores: Tensor, labels: Tensor, mask: Tensor | None, k: int | None, metric: str) -> Tensor:
-    order, ranks = _ranking(scores, mask)
-    if metric == "mrr":
-        weight, known = _change_of_reciprocal_rank, _reciprocal_rank_terms(labels, ranks, k)
-    else:
-        weight, known = _change_of_gain_times_discount, _gain_and_discount(labels, mask, ranks, k, metric)
+    order, ranks = ranking(scores, mask)
+    weight, known = change_of_metric(metric, labels, mask, ranks, k)
     if k is None or k >= scores.shape[-1]:
         return sum_over_pairs(scores, labels, mask, logistic, weight, known)
     return sum_over_pairs(scores, labels, mask, logistic, weight, known, first=order, rows=k)
 
 
-def _ranking(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The items in rank order and each item's rank from 1, ``[B, L]`` each; absent items come last."""
-    keys = scores.detach() if mask is None else scores.detach().masked_fill(~mask, float("-inf"))
-    order = keys.argsort(dim=-1, descending=True, stable=True)
-    position = torch.arange(1, keys.shape[-1] + 1, dtype=keys.dtype, device=keys.device)
-    return order, torch.empty_like(keys).scatter_(-1, order, position.expand_as(keys))
-
-
-def _discount(ranks: Tensor, k: int | None) -> Tensor:
-    """1/log2(1 + rank), 0 below the cutoff."""
-    discount = 1 / torch.log2(1 + ranks)
-    return discount if k is None else discount * (ranks <= k)
-
-
-def _gain_and_discount(
-    labels: Tensor, mask: Tensor | None, ranks: Tensor, k: int | None, metric: str
-) -> tuple[Tensor, Tensor]:
-    """The two factors whose product, summed over the items, is the metric."""
-    if metric == "arp":
-        return labels / _above_zero(labels.sum(-1, keepdim=True)), ranks
-    if metric == "precision" and k is not None:
-        return (labels > 0).to(labels.dtype), (ranks <= k).to(ranks.dtype) / k
-    ndcg = NDCG(k=k)
-    gains = ndcg.item_values(labels)
-    if metric == "ndcg":
-        gains = gains / _above_zero(ndcg.normaliser(gains, mask)[:, None])
-    return gains, _discount(ranks, k)
-
-
-def _change_of_gain_times_discount(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
-    """|ΔM| = |(G_i − G_j)(D_i − D_j)|."""
-    return ((one[0] - other[0]) * (one[1] - other[1])).abs_()
-
-
-def _reciprocal_rank_terms(labels: Tensor, ranks: Tensor, k: int | None) -> tuple[Tensor, ...]:
-    """Of an item: is it relevant, its rank, the best rank of the others that are, of all that are, and k."""
-    relevant = labels > 0
-    of_relevant = torch.where(relevant, ranks, float("inf"))
-    best = of_relevant.topk(min(2, ranks.shape[-1]), dim=-1, largest=False).values
-    first, second = (
-        best[:, :1],
-        best[:, 1:] if best.shape[-1] > 1 else torch.full_like(best[:, :1], float("inf")),
-    )
-    others = torch.where(ranks == first, second, first)
-    cutoff = torch.full_like(ranks, float("inf") if k is None else k)
-    return relevant.to(ranks.dtype), ranks, others, first.expand_as(ranks), cutoff
-
-
-def _change_of_reciprocal_rank(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
-    """|ΔMRR|: the relevant one of two items goes to the other's rank; the first of all that are counts."""
-    relevant, rank, others, first, cutoff = one
-    moved = torch.where(relevant > 0, torch.minimum(other[1], others), torch.minimum(rank, other[2]))
-    change = (moved.reciprocal() * (moved <= cutoff) - first.reciprocal() * (first <= cutoff)).abs()
-    return change * (relevant != other[0])
-
-
 def _lambdaloss(
     scores: Tensor, labels: Tensor, mask: Tensor | None, k: int | None, mu: float, plus_plus: bool
 ) -> Tensor:
-    _, ranks = _ranking(scores, mask)
-    gains, discount = _gain_and_discount(labels, mask, ranks, k, "ndcg")
+    _, ranks = ranking(scores, mask)
+    gains, discounts = gain_and_discount("ndcg", labels, mask, ranks, k)
 
     def weight(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
         apart = (one[1] - other[1]).abs().clamp_(min=1)
-        result = _discount(apart, None) - _discount(apart + 1, None)
+        result = discount(apart) - discount(apart + 1)
         if k is not None:
             lower = torch.maximum(one[1], other[1]).clamp_(min=2)
-            result = torch.where(lower > k, result / (1 - _discount(lower, None)), result)
+            result = torch.where(lower > k, result / (1 - discount(lower)), result)
         if plus_plus:
             result = mu * result + (one[2] - other[2]).abs()
         return result * (one[0] - other[0]).abs()
 
-    return sum_over_pairs(scores, labels, mask, logistic, weight, (gains, ranks, discount))
-
-
-def _above_zero(normaliser: Tensor) -> Tensor:
-    return torch.where(normaliser > 0, normaliser, 1)
+    return sum_over_pairs(scores, labels, mask, logistic, weight, (gains, ranks, discounts))
