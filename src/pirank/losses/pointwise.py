@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from pirank.lists import check_scores, in_full_precision
 from pirank.losses.base import ListLoss, list_loss
 
 
@@ -86,13 +87,16 @@ def ordinal_loss(
     r"""Cross-entropies of each item reaching level 1, 2, …, n of relevance.
 
     .. math::
-        \ell(s, y) = -\frac1L \sum_i \sum_{t=1}^{n} \bigl[\mathbb 1(y_i \ge t) \log \sigma(s_i - t + \tfrac12)
-        + \mathbb 1(y_i < t) \log(1 - \sigma(s_i - t + \tfrac12))\bigr]
+        \ell(s, y) = -\frac1L \sum_i \sum_{t=1}^{n} \bigl[\mathbb 1(y_i \ge t) \log \sigma(s_{it})
+        + \mathbb 1(y_i < t) \log(1 - \sigma(s_{it}))\bigr]
 
-    A score of s stands for the label nearest to s: the thresholds between levels are at ½, 1½, …, n − ½.
+    A network may give n logits an item, as for TF-Ranking and allRank, ``scores [..., L, n]``; the items are then
+    ranked by the sum of their σ(s). Or it gives one score an item, ``scores [..., L]``, and s_it = s_i − t + ½: a
+    score stands for the label nearest to it, with thresholds between the levels at ½, 1½, …, n − ½.
 
     Args:
-        scores, labels, mask, offsets, weights, reduction, empty: as in :func:`~pirank.losses.list_loss`.
+        scores: ``[..., L]`` or ``[..., L, levels]``; with ``offsets``, ``[N]`` or ``[N, levels]``.
+        labels, mask, offsets, weights, reduction, empty: as in :func:`~pirank.losses.list_loss`.
         levels: n, the highest label.
 
     Example:
@@ -101,22 +105,40 @@ def ordinal_loss(
 
     References:
         Niu, Zhou, Wang, Gao, Hua: Ordinal regression with multiple output CNN for age estimation, CVPR 2016.
-        Pobrotyn, Bartczak, Synowiec, Białobrzeski, Bojar: Context-aware learning to rank with self-attention,
-        2020.
+        Pobrotyn, Bartczak, Synowiec, Białobrzeski, Bojar: Context-aware learning to rank with self-attention, 2020.
     """
     if isinstance(levels, bool) or not isinstance(levels, int) or levels < 1:
         raise ValueError(f"levels must be a whole number of at least 1, the highest label: got {levels!r}")
+    several = isinstance(labels, Tensor) and isinstance(scores, Tensor) and scores.dim() == labels.dim() + 1
+    if several:
+        if scores.shape != (*labels.shape, levels):
+            raise ValueError(
+                f"scores must be one number an item, {list(labels.shape)}, or one for each of {levels} levels, "
+                f"{[*labels.shape, levels]}: got {list(scores.shape)}; levels= is the highest label"
+            )
+        check_scores(scores)
+        scores = in_full_precision(scores)
+        if mask is not None:
+            # What stands at absent items may be anything, and 0 · NaN would reach the gradient.
+            scores = torch.where(mask[..., None], scores, 0)
+        scores = _cost_of_levels(scores, labels, levels)
 
     def per_list(scores: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
-        total = torch.zeros_like(scores)
-        for level in range(1, levels + 1):
-            total = total + _cross_entropy(scores - (level - 0.5), (labels >= level).to(scores.dtype))
-        return _mean_over_items(total, mask)
+        if several:
+            return _mean_over_items(scores, mask)
+        level = torch.arange(1, levels + 1, dtype=scores.dtype, device=scores.device)
+        return _mean_over_items(_cost_of_levels(scores[..., None] - level + 0.5, labels, levels), mask)
 
     return list_loss(
         per_list, scores, labels,
         mask=mask, offsets=offsets, weights=weights, reduction=reduction, empty=empty,
     )  # fmt: skip
+
+
+def _cost_of_levels(logits: Tensor, labels: Tensor, levels: int) -> Tensor:
+    """An item's cross-entropies, summed over the levels: ``[..., levels]`` and ``[...]`` to ``[...]``."""
+    level = torch.arange(1, levels + 1, device=labels.device)
+    return _cross_entropy(logits, (labels[..., None] >= level).to(logits.dtype)).sum(-1)
 
 
 def _mean_over_items(values: Tensor, mask: Tensor | None) -> Tensor:
