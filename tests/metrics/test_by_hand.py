@@ -17,6 +17,7 @@ from pirank.metrics import (
     RBP,
     AveragePrecision,
     HitRate,
+    Metric,
     Precision,
     Recall,
 )
@@ -152,3 +153,23 @@ def test_weights_weigh_lists():
     weights = torch.tensor([7.0, 1.0, 3.0])
     assert MRR()(scores, labels, weights=weights).item() == pytest.approx((0.5 + 3) / 4)
     assert MRR(empty="zero")(scores, labels, weights=weights).item() == pytest.approx((0.5 + 3) / 11)
+
+
+def test_a_metric_of_ones_own_shows_itself_and_follows_every_rule():
+    class Top(Metric):
+        key = "top"
+
+        def __init__(self, k=1):
+            super().__init__(k)
+            self.note = "not an option"
+
+        def values_of(self, labels):
+            return labels
+
+        def of_ranked(self, ranked, normaliser):
+            return ranked.sum(-1)
+
+    assert (repr(Top()), Top().name) == ("Top()", "top@1")
+    assert Top()(SCORES, LABELS) == 0
+    assert Top(k=2)(SCORES, LABELS) == 2
+    assert Top()(SCORES, 0 * LABELS, empty="one") == 1

@@ -57,7 +57,10 @@ def test_gain_functions():
         (lambda: RBP(persistence=1), "persistence must lie between 0 and 1"),
         (lambda: ERR(max_label=0), "max_label must be above 0"),
         (lambda: metrics.Precision(denominator="n"), "denominator must be one of 'k', 'retrieved'"),
-        (lambda: metrics.get("ncdg@10"), "did you mean 'ndcg'"),
+        (lambda: metrics.get("ncdg@10"), "unknown metric 'ncdg': did you mean 'ndcg'"),
+        (lambda: metrics.get("ndcg", gian="linear"), "unknown option of ndcg 'gian': did you mean 'gain'"),
+        (lambda: metrics.get("mrr", tie="random"), "unknown option of mrr 'tie': did you mean 'ties'"),
+        (lambda: metrics.get("ndcg@10", k=5), "names its cutoff, and k=5 another"),
         (lambda: metrics.get("ndcg@"), "not the name of a metric"),
         (lambda: metrics.get("opa@5"), "takes no cutoff"),
         (lambda: metrics.get("ndcg@0"), "k must be at least 1"),
@@ -81,6 +84,15 @@ def test_wrong_calls():
         OPA()(S, Y[0])
     with pytest.raises(ValueError, match="scores must be finite"):
         NDCG()(S * float("nan"), Y)
+
+
+def test_what_is_not_a_tensor():
+    with pytest.raises(
+        TypeError, match=r"scores must be a torch.Tensor, got list: torch.as_tensor\(scores\)"
+    ):
+        NDCG(ties="random")([2.0, 1.0], Y[0])
+    with pytest.raises(TypeError, match="labels must be a torch.Tensor, got list"):
+        NDCG()(S[0], [0.0, 1.0], check_values=True)
 
 
 def test_names():

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pirank.lists import check_choice, check_k, check_mask, each_list
+from pirank.lists import check_choice, check_k, check_mask, check_scores, each_list
 from pirank.metrics.conventions import AVERAGE, EMPTY, TIES, check_convention, option_of
 from pirank.metrics.labels import may_look
 
@@ -116,13 +116,14 @@ class ListMetric(ABC):
         Returns:
             A number, or with ``reduction="none"`` one a list: ``[...]``, or ``[Q]`` with ``offsets``.
         """
+        check_scores(scores)
         check_choice("reduction", reduction, ("mean", "none"))
         empty = self.empty if empty is None else empty
         check_choice("empty", empty, EMPTY)
         generator = None
         if self.ties == "random":
             generator = torch.Generator(device=scores.device).manual_seed(self.seed)
-        if check_values and not may_look(labels):
+        if check_values and isinstance(labels, Tensor) and not may_look(labels):
             present = check_mask(mask, labels)
             self.check_labels(labels if present is None else torch.where(present, labels, 0))
         checked = may_look(scores) if check_values is None else check_values
@@ -165,14 +166,18 @@ class ListMetric(ABC):
         return value
 
     def __repr__(self) -> str:
-        usual = {"k": None, "convention": None, "seed": 0}
+        usual: dict[str, object] = {"k": None, "convention": None, "seed": 0}
         usual |= {
             p.name: p.default for p in signature(type(self)).parameters.values() if p.default is not None
         }
         parts = []
         for option, value in vars(self).items():
-            default = usual[option] if option in usual else option_of(self.key, self.convention, option)
-            if value != default:
+            if option not in usual:
+                try:
+                    usual[option] = option_of(self.key, self.convention, option)
+                except KeyError:
+                    continue  # a subclass's own attribute
+            if value != usual[option]:
                 parts.append(f"{option}={value!r}")
         return f"{type(self).__name__}({', '.join(parts)})"
 

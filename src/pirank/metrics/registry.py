@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import re
+from inspect import signature
 from typing import Any
 
 from pirank.metrics.arp import ARP
 from pirank.metrics.binary import MRR, RBP, AveragePrecision, HitRate, Precision, Recall
+from pirank.metrics.conventions import Rules
 from pirank.metrics.err import ERR
 from pirank.metrics.ndcg import DCG, NDCG
 from pirank.metrics.opa import OPA
 from pirank.metrics.per_list import ListMetric
+from pirank.names import unknown
 
 _METRICS: dict[str, type[ListMetric]] = {
     metric.key: metric
@@ -48,17 +50,28 @@ def get(name: str, **options: Any) -> ListMetric:
         NDCG(k=10, convention='lightgbm')
     """
     match = re.fullmatch(r"\s*([A-Za-z][A-Za-z_ -]*?)\s*(?:@\s*(\d+))?\s*", name)
-    key = re.sub(r"[ -]", "_", match[1].lower()) if match else name
-    key = _ALIASES.get(key, key)
-    if match is None or key not in _METRICS:
-        near = difflib.get_close_matches(key.lower(), [*_METRICS, *_ALIASES], n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+    if match is None:
         raise ValueError(
-            f"{name!r} is not the name of a metric: {hint}The names are {', '.join(_METRICS)}, "
-            "with a cutoff as in 'ndcg@10'"
+            f"{name!r} is not the name of a metric: expected one of {', '.join(_METRICS)}, "
+            "alone or with a cutoff as in 'ndcg@10'"
         )
+    key = re.sub(r"[ -]", "_", match[1].lower())
+    key = _ALIASES.get(key, key)
+    if key not in _METRICS:
+        raise ValueError(unknown("metric", match[1], _METRICS))
     if match[2] is not None:
         if key == OPA.key:
             raise ValueError(f"{name!r}: OPA counts all pairs of a list and takes no cutoff, use 'opa'")
+        if options.get("k") is not None:
+            raise ValueError(f"{name!r} names its cutoff, and k={options['k']} another: give one of them")
         options["k"] = int(match[2])
+    known = _options_of(_METRICS[key])
+    for option in options:
+        if option not in known:
+            raise ValueError(unknown(f"option of {key}", option, known))
     return _METRICS[key](**options)
+
+
+def _options_of(metric: type[ListMetric]) -> list[str]:
+    own = [p.name for p in signature(metric).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    return [*own, *(rule for rule in Rules.__annotations__ if rule not in own)]
