@@ -91,7 +91,7 @@ def test_what_is_not_a_tensor():
         TypeError, match=r"scores must be a torch.Tensor, got list: torch.as_tensor\(scores\)"
     ):
         NDCG(ties="random")([2.0, 1.0], Y[0])
-    with pytest.raises(TypeError, match="labels must be a torch.Tensor, got list"):
+    with pytest.raises(TypeError, match=r"labels must be a torch.Tensor, got list"):
         NDCG()(S[0], [0.0, 1.0], check_values=True)
 
 
