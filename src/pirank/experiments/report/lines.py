@@ -1,0 +1,305 @@
+"""Line figures: summaries of very long curves, axes, bands, lines, and names at the lines' ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from pirank.experiments.report.formatting import number, plain
+from pirank.experiments.report.palette import Style, styles
+from pirank.experiments.report.parts import LineFigure, Series, finite
+from pirank.experiments.report.scales import Scale, fit
+from pirank.experiments.report.svg import WIDE, Drawing, View, line, marker, path, shorten, stroke, text
+
+MOST = 480
+"""Positions a figure draws one by one; with more it draws stretches."""
+
+STRETCHES = 160
+"""How many stretches very long curves are drawn in."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point that can be drawn."""
+
+    x: float
+    y: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A series ready to draw: its runs of points between gaps, in the order of x."""
+
+    name: str
+    style: Style
+    runs: tuple[tuple[Point, ...], ...]
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """All points."""
+        return tuple(point for run in self.runs for point in run)
+
+
+def curves(figure: LineFigure) -> tuple[tuple[Curve, ...], tuple[str, ...]]:
+    """The figure's lines as they are drawn, and notes on what was left out.
+
+    Example:
+        >>> drawn, notes = curves(LineFigure("t", "x", "y", [Series("a", [0, 1], [1, 2])], x_log=True))
+        >>> len(drawn[0].points), notes
+        (1, ('1 point at or below zero is not shown on the logarithmic axis.',))
+    """
+    looks = styles(
+        [s.name for s in figure.series], [s.group for s in figure.series], [s.dashed for s in figure.series]
+    )
+    rows = [_rows(series) for series in figure.series]
+    dropped, made = 0, []
+    stretches = _stretches(rows)
+    for series, style, given in zip(figure.series, looks, rows, strict=True):
+        runs: list[list[Point]] = [[]]
+        for x, y, low, high in given if stretches is None else _summary(given, stretches):
+            if (figure.x_log and x <= 0) or (y is not None and figure.y_log and y <= 0):
+                dropped += 1
+            elif y is None:
+                runs.append([])
+            else:
+                runs[-1].append(Point(x, y, *_edges(low, high, y, figure.y_log)))
+        made.append(Curve(series.name, style, tuple(tuple(run) for run in runs if run)))
+    notes = []
+    if dropped:
+        verb = "points at or below zero are" if dropped > 1 else "point at or below zero is"
+        notes.append(f"{dropped:,} {verb} not shown on the logarithmic axis.")
+    if stretches is not None:
+        notes.append(
+            f"{max(map(len, rows)):,} points are drawn in {max(stretches.values()) + 1:,} stretches: "
+            "the line is their mean, the band runs from the lowest to the highest."
+        )
+    return tuple(made), tuple(notes)
+
+
+Row: TypeAlias = "tuple[float, float | None, float | None, float | None]"
+
+
+def _rows(series: Series) -> list[Row]:
+    """A series' x, y, low and high in the order of x; what has no x has no place."""
+    blank = [None] * len(series.x)
+    low, high = (blank if edge is None else edge for edge in (series.low, series.high))
+    columns = zip(series.x, series.y, low, high, strict=True)
+    found = [(finite(x), finite(y), finite(a), finite(b)) for x, y, a, b in columns]
+    return sorted(((x, y, a, b) for x, y, a, b in found if x is not None), key=lambda row: row[0])
+
+
+def _stretches(rows: Sequence[Sequence[Row]]) -> dict[float, int] | None:
+    """The stretch that each position falls in, equally many in each; None when there are few enough to draw."""
+    positions = sorted({row[0] for given in rows for row in given if row[1] is not None})
+    if len(positions) <= MOST:
+        return None
+    return {x: index * STRETCHES // len(positions) for index, x in enumerate(positions)}
+
+
+def _summary(rows: Sequence[Row], stretches: dict[float, int]) -> list[Row]:
+    """One row for each stretch: at its middle, the mean with the lowest and the highest."""
+    middles = _middles(stretches)
+    groups: dict[int, list[Row]] = {}
+    for row in rows:
+        if row[1] is not None:
+            groups.setdefault(stretches[row[0]], []).append(row)
+    found: list[Row] = []
+    for index, group in sorted(groups.items()):
+        heights = [row[1] for row in group if row[1] is not None]
+        edges = heights + [edge for row in group for edge in row[2:] if edge is not None]
+        low, high = (min(edges), max(edges)) if len(edges) > 1 else (None, None)
+        found.append((middles[index], math.fsum(heights) / len(heights), low, high))
+    return found
+
+
+def _middles(stretches: dict[float, int]) -> list[float]:
+    ends = [[math.inf, -math.inf] for _ in range(STRETCHES)]
+    for x, index in stretches.items():
+        ends[index] = [min(ends[index][0], x), max(ends[index][1], x)]
+    # Steps are counted in whole numbers: so are the middles of stretches of them.
+    whole = all(x.is_integer() for x in stretches)
+    return [float((low + high) // 2) if whole else (low + high) / 2 for low, high in ends]
+
+
+def _edges(low: float | None, high: float | None, y: float, log: bool) -> tuple[float | None, float | None]:
+    if low is None or high is None:
+        return None, None
+    # A band that reaches zero has no lower edge on a logarithmic axis: it ends a thousandth below its line.
+    return (max(low, y / 1e3) if log else low), high
+
+
+def shortened(figure: LineFigure) -> LineFigure:
+    """The figure with very long curves as they are drawn, by stretches; any other figure as it is.
+
+    Example:
+        >>> many = Series("a", list(range(1000)), list(range(1000)))
+        >>> len(shortened(LineFigure("t", "x", "y", [many])).series[0].x)
+        160
+    """
+    rows = [_rows(series) for series in figure.series]
+    stretches = _stretches(rows)
+    if stretches is None:
+        return figure
+    made = []
+    for series, given in zip(figure.series, rows, strict=True):
+        columns = list(zip(*_summary(given, stretches), strict=True)) or [(), (), (), ()]
+        made.append(replace(series, x=columns[0], y=columns[1], low=columns[2], high=columns[3]))
+    return replace(figure, series=made)
+
+
+def draw(figure: LineFigure, drawn: Sequence[Curve], view: View) -> Drawing:
+    """The figure at one width. On a wide page the lines' names stand at their ends; on a narrow one in a legend.
+
+    Example:
+        >>> figure = LineFigure("t", "x", "y", [Series("a", [0, 1], [1, 2])])
+        >>> draw(figure, curves(figure)[0], WIDE).places[0]
+        [34.2, [[0, 330.0]]]
+    """
+    points = [point for curve in drawn for point in curve.points]
+    height = 372.0 if view is WIDE else 270.0
+    top, bottom = 28.0, height - 42.0
+    drawing = Drawing(view, height, top=top, bottom=bottom)
+    if not points:
+        drawing.add(text(view.width / 2, height / 2, "There is nothing to draw.", "tick", "middle"))
+        return drawing
+    edges = [edge for p in points for edge in (p.low, p.high) if edge is not None]
+    ys = fit([p.y for p in points] + edges, bottom, top, log=figure.y_log, count=6 if view is WIDE else 5)
+    left = 12.0 + max(len(label) for label in ys.labels) * view.character if ys.labels else 20.0
+    named = ends_are_named(drawn, view)
+    right = view.width - (_margin(drawn, view) if named else 14.0)
+    count = 8 if view is WIDE else 5
+    xs = fit([p.x for p in points], left, right, log=figure.x_log, count=count, round_ends=False)
+    _axes(drawing, figure, xs, ys)
+    for curve in drawn:
+        for run in curve.runs:
+            _band(drawing, run, curve.style, xs, ys)
+    for index, curve in enumerate(drawn):
+        _line(drawing, index, curve, xs, ys)
+    if named:
+        _names(drawing, drawn, right, ys)
+    drawing.places = [
+        [round(xs(x), 1), [[index, round(ys(y), 1)] for index, y in _heights(drawn, x)]]
+        for x in positions(drawn)
+    ]
+    return drawing
+
+
+def positions(drawn: Sequence[Curve]) -> list[float]:
+    """Every x at which some line has a point."""
+    return sorted({point.x for curve in drawn for point in curve.points})
+
+
+def _heights(drawn: Sequence[Curve], x: float) -> list[tuple[int, float]]:
+    return [(index, point.y) for index, curve in enumerate(drawn) for point in curve.points if point.x == x]
+
+
+def readings(figure: LineFigure, drawn: Sequence[Curve]) -> list[tuple[str, list[tuple[int, str]]]]:
+    """What to say at each position: the position, and every line's value there.
+
+    Example:
+        >>> figure = LineFigure("t", "step", "y", [Series("a", [10], [0.5])])
+        >>> readings(figure, curves(figure)[0])
+        [('step 10', [(0, '0.5000')])]
+    """
+    found: dict[float, list[tuple[int, str]]] = {x: [] for x in positions(drawn)}
+    for index, curve in enumerate(drawn):
+        for point in curve.points:
+            shown = number(point.y, figure.digits)
+            if point.low is not None:
+                shown += f" ({number(point.low, figure.digits)} to {number(point.high, figure.digits)})"
+            found[point.x].append((index, shown))
+    return [(f"{figure.x_label} {plain(x)}", rows) for x, rows in found.items()]
+
+
+def _axes(drawing: Drawing, figure: LineFigure, xs: Scale, ys: Scale) -> None:
+    for value, label in zip(ys.ticks, ys.labels, strict=True):
+        drawing.add(line(xs.start, ys(value), xs.end, ys(value), "grid"))
+        drawing.add(text(xs.start - 8, ys(value) + 4, label, "tick", "end"))
+    base = drawing.bottom
+    drawing.add(line(xs.start, base, xs.end, base, "axis"))
+    for value, label in zip(xs.ticks, xs.labels, strict=True):
+        drawing.add(line(xs(value), base, xs(value), base + 5, "axis"))
+        half = len(label) * drawing.view.character / 2
+        x = min(max(xs(value), half), drawing.view.width - half)
+        drawing.add(text(x, base + 19, label, "tick", "middle"))
+    drawing.add(text(0, 14, figure.y_label, "label"))
+    drawing.add(text((xs.start + xs.end) / 2, drawing.height - 5, figure.x_label, "label", "middle"))
+
+
+def _band(drawing: Drawing, run: Sequence[Point], style: Style, xs: Scale, ys: Scale) -> None:
+    banded = [p for p in run if p.low is not None and p.high is not None]
+    if len(banded) == 1 and banded[0].low is not None and banded[0].high is not None:
+        x = xs(banded[0].x)
+        drawing.add(line(x, ys(banded[0].low), x, ys(banded[0].high), f"whisker {style.css}"))
+    elif banded:
+        upper = [(xs(p.x), ys(p.high)) for p in banded if p.high is not None]
+        lower = [(xs(p.x), ys(p.low)) for p in banded if p.low is not None]
+        drawing.add(path(upper + lower[::-1], f"band {style.css}", closed=True))
+
+
+def _line(drawing: Drawing, index: int, curve: Curve, xs: Scale, ys: Scale) -> None:
+    marks = [
+        path([(xs(p.x), ys(p.y)) for p in run], stroke(curve.style)) for run in curve.runs if len(run) > 1
+    ]
+    points = curve.points
+    # Few points are all marked; of many, enough for the marker to tell the line where colour does not.
+    every = 1 if len(points) <= 12 else len(points) / 6
+    first = every * (0.15 + 0.7 * (index % 5) / 4)
+    chosen = {round(every * step + first) for step in range(6)} if every > 1 else range(len(points))
+    alone = [run[0] for run in curve.runs if len(run) == 1]
+    marked = [points[i] for i in chosen if i < len(points)] + [p for p in alone if every > 1]
+    marks += [marker(curve.style, xs(p.x), ys(p.y)) for p in sorted(marked, key=lambda p: p.x)]
+    drawing.add(f'<g data-series="{index}">{"".join(marks)}</g>')
+
+
+def ends_are_named(drawn: Sequence[Curve], view: View) -> bool:
+    """Whether the lines' names stand beside the plot at this width: it is wide, and there is room for all."""
+    return view is WIDE and 1 < len(drawn) <= 14
+
+
+def _margin(drawn: Sequence[Curve], view: View) -> float:
+    longest = max(len(curve.name) for curve in drawn)
+    return 54.0 + min(longest, 26) * view.character
+
+
+def _names(drawing: Drawing, drawn: Sequence[Curve], right: float, ys: Scale) -> None:
+    ends = [(ys(curve.points[-1].y), index, curve) for index, curve in enumerate(drawn) if curve.points]
+    ends.sort(key=lambda end: end[:2])
+    places = spread([end[0] for end in ends], 17.0, drawing.top, drawing.bottom)
+    for y, (_, index, curve) in zip(places, ends, strict=True):
+        swatch = line(right + 14, y, right + 38, y, stroke(curve.style)) + marker(curve.style, right + 26, y)
+        name = text(right + 45, y + 4.5, shorten(curve.name, 26), "name")
+        drawing.add(f'<g data-series="{index}">{swatch}{name}</g>')
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Places near the wanted ones (ascending), at least a gap apart, between two ends where they fit.
+
+    Example:
+        >>> spread([10.0, 12.0, 60.0], 10.0, 0.0, 100.0)
+        [6.0, 16.0, 60.0]
+    """
+    # Clusters of names that touch are placed as one, around their mean, until none touch.
+    clusters: list[list[float]] = []
+    for want in wanted:
+        clusters.append([want])
+        while (
+            len(clusters) > 1
+            and _start(clusters[-1], gap) < _start(clusters[-2], gap) + len(clusters[-2]) * gap
+        ):
+            clusters[-2:] = [clusters[-2] + clusters[-1]]
+    places = [_start(cluster, gap) + gap * step for cluster in clusters for step in range(len(cluster))]
+    for index, place in enumerate(places):
+        places[index] = max(place, low if index == 0 else places[index - 1] + gap)
+    for index in range(len(places) - 1, -1, -1):
+        ceiling = high if index == len(places) - 1 else places[index + 1] - gap
+        places[index] = min(places[index], ceiling)
+    return places
+
+
+def _start(cluster: Sequence[float], gap: float) -> float:
+    return sum(cluster) / len(cluster) - gap * (len(cluster) - 1) / 2
