@@ -118,7 +118,7 @@ def test_a_band_runs_between_its_edges():
 
 
 def test_long_curves_are_drawn_by_stretches_with_their_extremes():
-    size = 10_000
+    size = 16_000
     y = [0.0] * size
     y[1234], y[7777] = 9.0, -9.0
     figure = LineFigure("t", "step", "y", [Series("a", list(range(size)), y)])
@@ -129,7 +129,7 @@ def test_long_curves_are_drawn_by_stretches_with_their_extremes():
     assert min(p.low for p in points) == -9.0
     assert sum(p.y for p in points) == pytest.approx(0.0)
     assert all(p.x == int(p.x) for p in points)
-    assert notes[0].startswith("10,000 points are drawn in 160 stretches")
+    assert notes[0].startswith("16,000 points are drawn in 160 stretches")
 
 
 def test_lines_of_a_group_share_colour_and_marker():

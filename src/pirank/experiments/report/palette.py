@@ -85,7 +85,7 @@ def heat(theme: str, step: int, diverging: bool = False) -> tuple[str, str]:
         fill = mix(middle, high if step > half else low, away)
     else:
         fill = mix(*_HEAT[theme], step / (STEPS - 1))
-    return fill, max(("#ffffff", "#16191d"), key=lambda text: contrast(fill, text))
+    return fill, max(("#ffffff", "#000000"), key=lambda text: contrast(fill, text))
 
 
 def variables(theme: str) -> dict[str, str]:

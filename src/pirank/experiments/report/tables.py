@@ -154,7 +154,7 @@ def to_csv(item: Table | Figure) -> str:
     """
     table = item if isinstance(item, Table) else numbers_of(item)
     rows, columns = range(len(table.rows)), range(len(table.columns))
-    spreads = {c for c in columns if any(table.cell(r, c).spread is not None for r in rows)}
+    spreads = {c for c in columns if any(finite(table.cell(r, c).spread) is not None for r in rows)}
     winners = {c for c in columns if any(table.cell(r, c).bold for r in rows)}
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
