@@ -240,7 +240,8 @@ def test_compiles_to_one_graph(name):
     scores, labels = batch(3, 6)
     mask = torch.ones(3, 6, dtype=torch.bool)
     mask[0, 4:] = False
-    loss = losses.get(name)
+    # Fifty unrolled iterations take the compiler long.
+    loss = losses.get(name, max_iterations=2) if name == "neural-ndcg" else losses.get(name)
     compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
     value, gradient = value_and_gradient(loss, scores, labels, mask=mask)
     of_graph, its_gradient = value_and_gradient(compiled, scores, labels, mask=mask)
