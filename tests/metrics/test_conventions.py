@@ -76,11 +76,6 @@ def test_opa_of_binary_labels_is_the_area_under_the_curve():
             assert value == pytest.approx(roc_auc_score(labels, scores), rel=1e-12)
 
 
-def test_sklearn_has_no_average_over_ties_for_metrics_that_are_not_linear():
-    with pytest.raises(ValueError, match="ties='average', as in convention='sklearn', is the expectation"):
-        metrics.get("mrr", convention="sklearn")
-
-
 # --- Rax
 # ------------------------------------------------------------------------------------------------------------
 
@@ -313,9 +308,8 @@ def test_tf_ranking(name):
 @pytest.mark.parametrize("convention", CONVENTIONS)
 @pytest.mark.parametrize("name", metrics.names())
 def test_every_metric_has_every_convention_and_named_options_win(name, convention):
-    ties = "stable" if convention == "sklearn" else None
-    metric = metrics.get(name, convention=convention, ties=ties)
+    metric = metrics.get(name, convention=convention)
     assert metric.convention == convention
-    assert metrics.get(name, convention=convention, ties=ties, empty="error").empty == "error"
+    assert metrics.get(name, convention=convention, empty="error").empty == "error"
     scores, labels, offsets = map(torch.from_numpy, random_lists())
     assert metric(scores, labels.clamp(max=4), offsets=offsets).isfinite()

@@ -8,6 +8,11 @@ import torch
 from pirank import metrics
 from pirank.metrics import ARP, DCG, ERR, MRR, NDCG, OPA, RBP
 
+
+class Middle(MRR):
+    averages_ties = False
+
+
 S, Y = torch.tensor([[2.0, 1.0]]), torch.tensor([[0.0, 1.0]])
 
 
@@ -53,7 +58,10 @@ def test_gain_functions():
         (lambda: NDCG(empty="none"), "empty must be one of"),
         (lambda: NDCG(convention="trec_eval"), "convention must be one of"),
         (lambda: NDCG(k=0), "k must be at least 1"),
-        (lambda: MRR(ties="average"), "only for metrics linear in the ranked values, which MRR is not"),
+        (
+            lambda: Middle(ties="average"),
+            "needs the expectation of Middle over all orders of tied items: set",
+        ),
         (lambda: RBP(persistence=1), "persistence must lie between 0 and 1"),
         (lambda: ERR(max_label=0), "max_label must be above 0"),
         (lambda: metrics.Precision(denominator="n"), "denominator must be one of 'k', 'retrieved'"),

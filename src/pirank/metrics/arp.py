@@ -33,7 +33,7 @@ class ARP(Metric):
     key = "arp"
     lower_is_better = True
     upper_bound = float("inf")
-    linear = True
+    averages_ties = True
 
     def check_labels(self, labels: Tensor) -> None:
         check_not_negative(labels, "ARP, which weighs ranks by labels")

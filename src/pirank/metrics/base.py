@@ -10,6 +10,7 @@ from torch import Tensor
 from pirank.metrics.labels import may_look
 from pirank.metrics.order import ranked_values
 from pirank.metrics.per_list import ListMetric
+from pirank.metrics.ties import Ties, ties_of
 
 
 class Metric(ListMetric):
@@ -50,6 +51,13 @@ class Metric(ListMetric):
         matter, if it and its gradient are finite: the empty rule decides.
         """
 
+    def of_ties(self, ties: Ties, normaliser: Tensor) -> Tensor:
+        """The expectation of the metric over all orders of tied items, for metrics with ``averages_ties``.
+
+        That of a metric that is linear in the ranked values, which need not define it, is its value at their means.
+        """
+        return self.of_ranked(ties.mean[:, : self.ranks(ties.mean.shape[-1])], normaliser)
+
     def loss(self, value: Tensor) -> Tensor:
         """The metric as something to minimise."""
         return value if self.lower_is_better else self.upper_bound - value
@@ -64,9 +72,15 @@ class Metric(ListMetric):
         values = self.item_values(labels)
         if mask is not None:
             values = torch.where(mask, values, 0)
-        ranked = ranked_values(scores, values, mask, self.ranks(scores.shape[-1]), self.ties, generator)
         normaliser = self.normaliser(values, mask)
-        return self.of_ranked(ranked, normaliser), normaliser, values.sum(-1) > 0
+        if self.ties == "average":
+            value = self.of_ties(ties_of(scores, values, mask), normaliser)
+        else:
+            ranks = self.ranks(scores.shape[-1])
+            value = self.of_ranked(
+                ranked_values(scores, values, mask, ranks, self.ties, generator), normaliser
+            )
+        return value, normaliser, values.sum(-1) > 0
 
 
 def over(numerator: Tensor, denominator: Tensor) -> Tensor:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pirank.metrics.base import Metric, lengths_of, over, rank_numbers
+from pirank.metrics.ties import Ties
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -53,7 +54,7 @@ class Precision(BinaryMetric):
     """
 
     key = "precision"
-    linear = True
+    averages_ties = True
 
     def __init__(
         self,
@@ -112,7 +113,7 @@ class Recall(_ShareOfRelevant):
     """
 
     key = "recall"
-    linear = True
+    averages_ties = True
 
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
         return over(ranked.sum(-1), normaliser)
@@ -135,9 +136,16 @@ class AveragePrecision(_ShareOfRelevant):
     """
 
     key = "ap"
+    averages_ties = True
 
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
         return over((ranked * ranked.cumsum(-1) / rank_numbers(ranked)).sum(-1), normaliser)
+
+    def of_ties(self, ties: Ties, normaliser: Tensor) -> Tensor:
+        # Of the other items of a group of n with r relevant ones, a share (r − 1)/(n − 1) is relevant if this one is.
+        others = (ties.total - 1) / (ties.size - 1).clamp(min=1)
+        found = ties.mean * (ties.earlier + 1 + ties.within * others)
+        return over((found / rank_numbers(found))[:, : self.ranks(found.shape[-1])].sum(-1), normaliser)
 
 
 class HitRate(BinaryMetric):
@@ -156,9 +164,13 @@ class HitRate(BinaryMetric):
     """
 
     key = "hit_rate"
+    averages_ties = True
 
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
         return 1 - (1 - ranked).prod(-1)
+
+    def of_ties(self, ties: Ties, normaliser: Tensor) -> Tensor:
+        return self.of_ranked(ties.hazard[:, : self.ranks(ties.hazard.shape[-1])], normaliser)
 
 
 class MRR(BinaryMetric):
@@ -177,9 +189,13 @@ class MRR(BinaryMetric):
     """
 
     key = "mrr"
+    averages_ties = True
 
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
         return (ranked * still_looking(ranked) / rank_numbers(ranked)).sum(-1)
+
+    def of_ties(self, ties: Ties, normaliser: Tensor) -> Tensor:
+        return self.of_ranked(ties.hazard[:, : self.ranks(ties.hazard.shape[-1])], normaliser)
 
 
 class RBP(BinaryMetric):
@@ -202,7 +218,7 @@ class RBP(BinaryMetric):
     """
 
     key = "rbp"
-    linear = True
+    averages_ties = True
 
     def __init__(
         self,

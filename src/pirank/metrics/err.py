@@ -10,6 +10,7 @@ from torch import Tensor
 from pirank.metrics.base import Metric, rank_numbers
 from pirank.metrics.binary import still_looking
 from pirank.metrics.labels import check_grades
+from pirank.metrics.ties import Ties
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -38,6 +39,7 @@ class ERR(Metric):
     """
 
     key = "err"
+    averages_ties = True
 
     def __init__(self, k: int | None = None, *, max_label: float = 4, **rules: Unpack[Rules]) -> None:
         super().__init__(k, **rules)
@@ -53,3 +55,9 @@ class ERR(Metric):
 
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
         return (ranked * still_looking(ranked) / rank_numbers(ranked)).sum(-1)
+
+    def of_ties(self, ties: Ties, normaliser: Tensor) -> Tensor:
+        # Satisfied at rank j: still looking before it, and no longer after.
+        looking = ties.survival(self.ranks(ties.values.shape[-1]))
+        satisfied = looking[:, :-1] - looking[:, 1:]
+        return (satisfied / rank_numbers(satisfied)).sum(-1)

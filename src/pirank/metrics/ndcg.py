@@ -40,7 +40,7 @@ class DCG(Metric):
 
     key = "dcg"
     upper_bound = 0.0
-    linear = True
+    averages_ties = True
 
     def __init__(self, k: int | None = None, *, gain: Gain | None = None, **rules: Unpack[Rules]) -> None:
         super().__init__(k, **rules)

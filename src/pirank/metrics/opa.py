@@ -39,7 +39,7 @@ class OPA(ListMetric):
     """
 
     key = "opa"
-    linear = True
+    averages_ties = True
 
     def __init__(self, **rules: Unpack[Rules]) -> None:
         super().__init__(None, **rules)

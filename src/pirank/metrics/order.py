@@ -27,15 +27,12 @@ def ranked_values(
         mask: ``[B, L]``, True at the items that are there.
         ranks: how many ranks, at most L.
         ties: the order among equal scores: ``"stable"``, the input's; ``"pessimistic"``, the lowest value
-            first; ``"random"``, drawn from ``generator``; ``"average"``: each tied item gets the mean value
-            of its ties.
+            first; ``"random"``, drawn from ``generator``.
 
     Returns:
         ``[B, ranks]``, 0 beyond a list's own length.
     """
     keys = scores if mask is None else scores.masked_fill(~mask, float("-inf"))
-    if ties == "average":
-        return _mean_over_ties(keys, values)[:, :ranks]
     if ties == "stable":
         few = 0 < _FEW * ranks <= keys.shape[-1] and may_look(keys)
         return _first_of_many(keys, values, ranks) if few else _in_order(keys, values, ranks)
@@ -58,14 +55,3 @@ def _first_of_many(keys: Tensor, values: Tensor, ranks: int) -> Tensor:
     ranked = values.gather(-1, order[:, :ranks])
     tied = ((top[:, 1:] == top[:, :-1]) & (top[:, 1:] > float("-inf"))).any(-1).nonzero()[:, 0]
     return ranked.index_copy(0, tied, _in_order(keys[tied], values[tied], ranks))
-
-
-def _mean_over_ties(keys: Tensor, values: Tensor) -> Tensor:
-    """The expected value at each rank over all orders of the ties, ``[B, L]``."""
-    keys, order = keys.sort(dim=-1, descending=True)
-    group = torch.zeros_like(order)
-    group[:, 1:] = (keys[:, 1:] != keys[:, :-1]).cumsum(-1)
-    values = values.gather(-1, order)
-    sums = torch.zeros_like(values).scatter_add(-1, group, values)
-    sizes = torch.zeros_like(values).scatter_add(-1, group, torch.ones_like(values))
-    return (sums / sizes.clamp(min=1)).gather(-1, group)

@@ -22,7 +22,7 @@ class ListMetric(ABC):
         k: the cutoff; None: the whole list.
         ties: the order among equal scores: ``"stable"`` (the input's order), ``"pessimistic"`` (the worst for
             the metric), ``"random"`` (drawn from ``seed`` afresh in each call), or ``"average"`` (the
-            expectation over all orders; only metrics linear in the item values have it).
+            expectation over all orders, in closed form).
         average: ``"macro"``: every list counts the same; ``"micro"``: the sum of the numerators over the sum
             of the denominators, so that a list counts as much as its normaliser (its ideal DCG, its number of
             relevant items, the sum of its labels, its number of pairs).
@@ -35,8 +35,8 @@ class ListMetric(ABC):
     key: ClassVar[str] = "metric"
     lower_is_better: ClassVar[bool] = False
     upper_bound: ClassVar[float] = 1.0
-    linear: ClassVar[bool] = False
-    """Whether the metric is linear in the ranked item values."""
+    averages_ties: ClassVar[bool] = False
+    """Whether the metric has its expectation over all orders of tied items, ``ties="average"``."""
 
     def __init__(
         self,
@@ -56,11 +56,12 @@ class ListMetric(ABC):
         self.ties = self._option("ties", ties, TIES)
         self.average = self._option("average", average, AVERAGE)
         self.empty = self._option("empty", empty, EMPTY)
-        if self.ties == "average" and not self.linear:
-            source = f", as in convention={convention!r}," if ties is None else ""
+        if self.ties == "average" and not self.averages_ties:
+            source = f" of convention={convention!r}" if ties is None else ""
             raise ValueError(
-                f"ties='average'{source} is the expectation over all orders only for metrics linear in the "
-                f"ranked values, which {type(self).__name__} is not: choose another ties="
+                f"ties='average'{source} needs the expectation of {type(self).__name__} over all orders of tied "
+                "items: set averages_ties = True if it is linear in the ranked values, define of_ties if it is "
+                "not, or choose another ties="
             )
 
     @property
