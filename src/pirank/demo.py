@@ -65,7 +65,7 @@ def main(steps: int = 300, seed: int = 0, console: Console | None = None) -> dic
     after = ndcg(network, test_features, test_labels)
     console.print(comparison(before, after))
     console.print(
-        f"On {TEST_LISTS} lists that the network never saw, after {steps} steps in {seconds:.1f} s; a perfect ranking has 1."
+        f"On {TEST_LISTS} lists it never saw, after {steps} steps in {seconds:.1f} s. A perfect ranking has 1."
     )
     return after
 
