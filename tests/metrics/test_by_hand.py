@@ -173,3 +173,10 @@ def test_a_metric_of_ones_own_shows_itself_and_follows_every_rule():
     assert Top()(SCORES, LABELS) == 0
     assert Top(k=2)(SCORES, LABELS) == 2
     assert Top()(SCORES, 0 * LABELS, empty="one") == 1
+
+
+def test_micro_ndcg_is_the_sum_of_the_dcgs_over_the_sum_of_the_best():
+    scores, labels = torch.tensor([[2.0, 1.0]] * 3), torch.tensor([[0.0, 1.0], [2.0, 0.0], [0.0, 0.0]])
+    value = (1 / log2(3) + 3) / (1 + 3)
+    for empty in ("skip", "zero", "one"):  # a blank list has nothing to divide by
+        assert NDCG(average="micro", empty=empty)(scores, labels).item() == pytest.approx(value)
