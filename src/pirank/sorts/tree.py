@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -58,14 +59,14 @@ class Tree(Sort):
         if isinstance(sort, Tree):
             raise TypeError("sort must not be a Tree itself: give all levels to one Tree as branching=")
         self.depth = _check_depth(branching, depth)
-        self.sort = sort
+        self.sort = copy(sort)  # the tree sets its temperature
         self.branching = None if branching is None else tuple(branching)
         self.widths = None if widths is None else _check_widths(widths, self.depth)
         self.straight_through = straight_through
         if temperatures is not None:
             _check_temperatures(temperatures, self.depth)
-            sort.temperature = temperatures[-1]
-        root = sort.temperature
+            self.sort.temperature = temperatures[-1]
+        root = self.sort.temperature
         self._ratios = [1.0] * self.depth if temperatures is None else [t / root for t in temperatures]
         super().__init__(root, relative=sort.relative)
 
