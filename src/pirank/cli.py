@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pirank.commands.evaluate import evaluate
+from pirank.commands.export import export
 from pirank.commands.failing import Debug
 from pirank.commands.info import info, losses
 from pirank.commands.predict import predict
@@ -39,7 +40,7 @@ def program(
     Debug.on = debug
 
 
-for command in (train, evaluate, predict, info, losses):
+for command in (train, evaluate, predict, export, info, losses):
     app.command(command.__name__)(command)
 
 

@@ -167,3 +167,13 @@ def test_another_feature_count_at_predict_time(run, files, tmp_path):
 def test_debug_shows_the_traceback(run, files):
     result = run("--debug", "train", files / "train.txt", "--loss", "nope", code=1)
     assert isinstance(result.exception, ValueError)
+
+
+@pytest.mark.filterwarnings("ignore")  # the exporters' own
+@pytest.mark.parametrize(("format", "name"), [("onnx", "model.onnx"), ("torch", "model.pt2")])
+def test_export(run, files, tmp_path, format, name):
+    run("train", files / "train.txt", *QUICK, "--out", "r", "-q")
+    out = run("export", "r", "--format", format).output
+    assert "checked against the model" in out
+    assert (tmp_path / "r" / name).exists()
+    assert "did you mean 'onnx'" in failing(run, "export", "r", "--format", "onxx")

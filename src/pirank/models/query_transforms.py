@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -56,38 +57,63 @@ class QueryRank(nn.Module):
         super().__init__()
 
     def forward(self, features: Tensor, offsets: Tensor | None = None) -> Tensor:
-        if torch.compiler.is_exporting() or torch.onnx.is_in_onnx_export():
+        if torch.compiler.is_exporting():
             above = (features[:, None] > features[None]).to(features.dtype).sum(1)
             below = (features[:, None] < features[None]).to(features.dtype).sum(1)
             return (above - below) / (above.new_full((), features.shape[0]) - 1).clamp(min=1)
         if offsets is None:
             offsets = torch.tensor([0, len(features)], device=features.device)
         ranks = torch.empty_like(features)
-        for queries, width in _blocks_of_similar_length(offsets.diff(), features.shape[1]):
+        lengths = offsets.diff()
+        for queries, width in _blocks_of_similar_length(lengths, features.shape[1]):
             position = torch.arange(width, device=features.device)
-            mask = position < offsets.diff()[queries, None]
-            index = torch.where(mask, offsets[:-1][queries, None] + position, 0)
-            ranks[index[mask]] = _scaled_ranks(features[index], mask)[mask]
+            mask = position < lengths[queries, None]
+            rows = torch.where(mask, offsets[:-1][queries, None] + position, 0).reshape(-1)
+            values = features.index_select(0, rows).reshape(len(queries), width, -1)
+            scaled = _scaled_ranks(values, mask).reshape(len(rows), -1)
+            present = mask.reshape(-1)
+            ranks.index_copy_(0, rows[present], scaled[present])
         return ranks
 
 
 def _scaled_ranks(values: Tensor, mask: Tensor) -> Tensor:
     """Mean ranks of ``values [B, L, F]`` along L, scaled to [-1, 1]: (below − above) / (n − 1)."""
-    length = values.shape[1]
-    values = torch.where(mask[..., None], values, float("inf")).transpose(1, 2).contiguous()
-    ordered, order = values.sort(dim=-1)
-    position = torch.arange(length, device=values.device).expand_as(ordered)
-    starts = torch.ones_like(ordered, dtype=torch.bool)
-    starts[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    first = torch.where(starts, position, 0).cummax(-1).values
-    ends = torch.ones_like(starts)
-    ends[..., :-1] = starts[..., 1:]
-    last = torch.where(ends, position, length).flip(-1).cummin(-1).values.flip(-1)
-    count = mask.sum(-1)[:, None, None]
-    # Infinities of absent items may tie with infinite features: the tie ends where the list does.
-    last = last.minimum(count - 1)
-    scaled = (first + last - (count - 1)).to(values.dtype) / (count - 1).clamp(min=1)
-    return torch.empty_like(values).scatter_(-1, order, scaled).transpose(1, 2)
+    batch, length, columns = values.shape
+    if not bool(mask.all()):
+        values = torch.where(mask[..., None], values, float("inf"))
+    values = values.transpose(1, 2).reshape(batch * columns, length)
+    order = _argsort(values)
+    ordered = values.gather(1, order)
+    position = torch.arange(length, dtype=values.dtype, device=values.device)
+    last = (mask.sum(1) - 1).to(values.dtype).repeat_interleave(columns)[:, None]
+    # Infinities of absent items may tie with infinite features: a tie ends where the list does.
+    tied = (ordered[:, 1:] == ordered[:, :-1]) & (position[1:] <= last)
+    with_ties = tied.any(1).nonzero()[:, 0]
+    scaled = ((2 * position - last) / last.clamp(min=1)).contiguous()
+    if len(with_ties):
+        scaled[with_ties] = _shared_ranks(tied[with_ties], last[with_ties])
+    ranks = torch.empty_like(values).scatter_(1, order, scaled)
+    return ranks.reshape(batch, columns, length).transpose(1, 2)
+
+
+def _shared_ranks(tied: Tensor, last: Tensor) -> Tensor:
+    """Scaled ranks where equal neighbours share the mean of theirs: ``tied [R, L − 1]`` to ``[R, L]``."""
+    length = tied.shape[1] + 1
+    position = torch.arange(length, dtype=torch.int32, device=tied.device)
+    first = torch.zeros(len(tied), length, dtype=torch.int32, device=tied.device)
+    first[:, 1:] = torch.where(tied, 0, position[1:])
+    final = torch.full_like(first, length - 1)
+    final[:, :-1] = torch.where(tied, length - 1, position[:-1])
+    start = first.cummax(1).values
+    stop = final.flip(1).cummin(1).values.flip(1)
+    return (start + stop - last) / last.clamp(min=1)
+
+
+def _argsort(values: Tensor) -> Tensor:
+    """The order of each row. NumPy sorts short rows with vector instructions, ten times faster than torch."""
+    if values.device.type != "cpu":
+        return values.argsort(1)
+    return torch.from_numpy(np.argsort(values.numpy(), axis=1))
 
 
 def _blocks_of_similar_length(lengths: Tensor, columns: int) -> Iterator[tuple[Tensor, int]]:

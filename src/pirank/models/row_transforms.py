@@ -103,7 +103,7 @@ class QuantileNormalise(nn.Module):
                 self.y[column] = 0
 
     def forward(self, features: Tensor) -> Tensor:
-        if torch.compiler.is_exporting() or torch.onnx.is_in_onnx_export():
+        if torch.compiler.is_exporting():
             return self._as_sum_of_ramps(features)
         x = self.x
         columns = features.T.contiguous()

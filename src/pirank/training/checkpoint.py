@@ -11,10 +11,9 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -22,6 +21,9 @@ from torch.optim import Optimizer
 
 from pirank.training.errors import TrainingError
 from pirank.training.progress import Progress
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 _METADATA = "pirank-checkpoint"
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+from typing import TYPE_CHECKING
 
-from lightning_fabric import Fabric
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 
 def make_fabric(devices: int | None = None, accelerator: str = "auto", precision: str = "32-true") -> Fabric:
@@ -23,6 +25,8 @@ def make_fabric(devices: int | None = None, accelerator: str = "auto", precision
         >>> make_fabric(accelerator="cpu").world_size
         1
     """
+    from lightning_fabric import Fabric  # a second of imports, for those who train
+
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it tells of every process it starts
     nodes = 1
     if "TORCHELASTIC_RUN_ID" in os.environ:

@@ -6,10 +6,9 @@ import itertools
 import math
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from pirank import metrics
@@ -24,6 +23,9 @@ from pirank.training.progress import Progress
 from pirank.training.schedules import learning_rate_factor, temperature_at
 from pirank.training.scoring import scores_of
 from pirank.training.settings import Settings
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 Report = Callable[[dict[str, Any]], None]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 from pirank import losses, metrics
@@ -18,6 +18,9 @@ from pirank.training.devices import make_fabric
 from pirank.training.loop import Report, fit
 from pirank.training.scoring import transformed
 from pirank.training.settings import Settings
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
 
 # Above this size the features are transformed batch by batch instead of once ahead.
 _BYTES_TRANSFORMED_AHEAD = 4 * 2**30
