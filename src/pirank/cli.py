@@ -13,6 +13,7 @@ from pirank.commands.failing import Debug
 from pirank.commands.info import info, losses
 from pirank.commands.predict import predict
 from pirank.commands.train import train
+from pirank.data.commands import app as data_commands
 from pirank.version import __version__
 
 app = typer.Typer(
@@ -40,6 +41,7 @@ def program(
     Debug.on = debug
 
 
+app.add_typer(data_commands, name="data")
 for command in (train, evaluate, predict, export, info, losses):
     app.command(command.__name__)(command)
 
@@ -50,4 +52,4 @@ def main() -> None:
     if "--debug" in arguments:
         arguments.remove("--debug")
         arguments.insert(0, "--debug")
-    app(arguments)
+    app(arguments, prog_name="pirank")
