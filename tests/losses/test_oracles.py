@@ -232,6 +232,22 @@ def test_value_and_gradient_are_those_of_the_definition(case, tied_scores, tied_
     torch.testing.assert_close(gradient, expected_gradient)
 
 
+@pytest.mark.parametrize("loss", [losses.ranknet_loss, losses.pairwise_hinge_loss])
+def test_the_average_is_over_the_pairs_with_different_labels(loss):
+    scores, labels, mask = lists(tied_scores=False, tied_labels=True)
+    pairs = naive_pairs(scores, labels, mask, torch.ones_like)
+    total = loss(scores, labels, mask=mask, reduction="none")
+    average = loss(scores, labels, mask=mask, reduction="none", average_pairs=True)
+    torch.testing.assert_close(average, total / pairs)
+    # Labels that are not contiguous in memory, and a list with a single label: no pair, no loss.
+    shared = torch.tensor([2.0, 0.0, 1.0], dtype=DTYPE).expand(4, 3)
+    torch.testing.assert_close(
+        loss(scores[:, :3], shared, average_pairs=True),
+        loss(scores[:, :3], shared.clone(), average_pairs=True),
+    )
+    assert loss(scores[0], torch.ones(9, dtype=DTYPE), average_pairs=True) == 0
+
+
 def test_blocks_cover_every_row_once(blocks):
     scores = torch.zeros(2, 100)
     covered = [row for start, stop in blocked.row_blocks(scores, 37) for row in range(start, stop)]

@@ -119,9 +119,9 @@ class ScaledMatrix:
 
     def times(self, items: Tensor) -> Tensor:
         """P̂ v, ``[B, L]`` items to ``[B, L]`` ranks."""
-        return torch.cat(
-            [(block.weights @ items[:, block.columns, None])[..., 0] for block in self.blocks], dim=-1
-        )
+        # A row times the transposed matrix: on a CPU many times faster than the matrix times a column.
+        parts = [(items[:, None, block.columns] @ block.weights.mT)[:, 0] for block in self.blocks]
+        return torch.cat(parts, dim=-1)
 
     def transposed_times(self, ranks: Tensor) -> Tensor:
         """P̂ᵀ u, ``[B, L]`` ranks to ``[B, L]`` items."""

@@ -100,6 +100,7 @@ def count_pairs(labels: Tensor, mask: Tensor | None) -> Tensor:
     present = torch.ones_like(labels) if mask is None else mask.to(labels.dtype)
     # A tie group of m items lacks m(m − 1)/2 of the n(n − 1)/2 pairs: Σ over its items of (m − 1)/2.
     lowest_first = (labels if mask is None else labels.masked_fill(~mask, float("inf"))).sort(-1).values
+    labels = labels.contiguous()
     tied = torch.searchsorted(lowest_first, labels, right=True) - torch.searchsorted(lowest_first, labels)
     items = present.sum(-1)
     return (items * (items - 1) - ((tied - 1) * present).sum(-1)) / 2
