@@ -1,6 +1,8 @@
 """Mistakes are refused where they are made, with what was expected."""
 
+import copy
 import inspect
+import pickle
 
 import pytest
 import torch
@@ -74,3 +76,12 @@ def test_a_module_shows_its_options_and_knows_its_signature(name):
     assert type(loss).__doc__ is not None
     assert type(loss).__name__ in pirank.losses.__all__
     assert type(loss).function.__name__ in pirank.losses.__all__
+
+
+@pytest.mark.parametrize("name", losses.names())
+def test_a_module_can_be_copied_and_pickled(name):
+    loss = losses.get(name, reduction="sum")
+    scores, labels = torch.tensor([0.3, -0.2, 0.9]), torch.tensor([0.0, 2.0, 1.0])
+    for again in (copy.deepcopy(loss), pickle.loads(pickle.dumps(loss))):
+        assert repr(again) == repr(loss)
+        assert again(scores, labels) == loss(scores, labels)
