@@ -104,11 +104,13 @@ def point(page, x, y):
 
 
 def place(page, index):
-    """The rectangle on screen of the drawing that is shown in a plot."""
-    return page.execute_script(
-        "const plot = document.querySelectorAll('.plot')[arguments[0]]; plot.scrollIntoView({block: 'center'});"
+    """The rectangle on screen of the drawing that is shown in a plot, once the page has come to rest there."""
+    return page.execute_async_script(
+        "const [index, done] = arguments; const plot = document.querySelectorAll('.plot')[index];"
+        "plot.scrollIntoView({block: 'center'});"
         "const svg = [...plot.querySelectorAll('svg.chart')].find(s => getComputedStyle(s).display !== 'none');"
-        "const r = svg.getBoundingClientRect(); return [r.left, r.top, r.width, r.height]",
+        "requestAnimationFrame(() => requestAnimationFrame(() => {"
+        "const r = svg.getBoundingClientRect(); done([r.left, r.top, r.width, r.height])}))",
         index,
     )
 
@@ -219,6 +221,7 @@ def test_it_fits_the_screen(page, width):
         assert left + wide <= width
         for share in (0.02, 0.5, 0.98):
             point(page, left + wide * share, top + high / 2)
+            assert tip(page, plot) is not None
             edges = page.execute_script(
                 "const r = document.querySelectorAll('.plot')[arguments[0]].querySelector('.tip')"
                 ".getBoundingClientRect(); return [r.left, r.right]",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import pairwise
+from itertools import combinations, pairwise
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from pirank.experiments.report import (
     LineFigure,
     Series,
     bars,
+    curves,
     heat,
     lines,
     win_loss,
@@ -58,7 +60,7 @@ def test_equal_ratios_are_equally_far_apart_on_a_logarithmic_axis():
 
 def test_points_at_or_below_zero_are_left_off_a_logarithmic_axis_and_said_to_be():
     figure = LineFigure("t", "x", "y", [Series("a", [0, 1, 10], [1, -1, 5])], x_log=True, y_log=True)
-    drawn, notes = lines.curves(figure)
+    drawn, notes = curves.curves(figure)
     assert [(p.x, p.y) for p in drawn[0].points] == [(10.0, 5.0)]
     assert notes == ("2 points at or below zero are not shown on the logarithmic axis.",)
     assert notes[0] in to_html(figure, "f")
@@ -66,7 +68,7 @@ def test_points_at_or_below_zero_are_left_off_a_logarithmic_axis_and_said_to_be(
 
 def test_missing_values_leave_a_gap():
     figure = LineFigure("t", "x", "y", [Series("a", [0, 1, 2, 3, 4], [1, 2, math.nan, None, 3])])
-    drawn, _ = lines.curves(figure)
+    drawn, _ = curves.curves(figure)
     assert [[p.x for p in run] for run in drawn[0].runs] == [[0, 1], [4]]
     html = to_html(figure, "f")
     assert "nan" not in html.lower()
@@ -74,7 +76,7 @@ def test_missing_values_leave_a_gap():
 
 
 def test_points_are_drawn_in_the_order_of_x():
-    drawn, _ = lines.curves(LineFigure("t", "x", "y", [Series("a", [3, 1, 2], [30, 10, 20])]))
+    drawn, _ = curves.curves(LineFigure("t", "x", "y", [Series("a", [3, 1, 2], [30, 10, 20])]))
     assert [(p.x, p.y) for p in drawn[0].points] == [(1, 10), (2, 20), (3, 30)]
 
 
@@ -82,7 +84,7 @@ def test_points_are_drawn_in_the_order_of_x():
 @pytest.mark.parametrize("log", [False, True])
 def test_a_single_point_is_a_marker(view, log):
     figure = LineFigure("t", "x", "y", [Series("a", [5], [0.5], [0.4], [0.6])], x_log=log, y_log=log)
-    drawing = lines.draw(figure, lines.curves(figure)[0], view)
+    drawing = lines.draw(figure, curves.curves(figure)[0], view)
     assert sum('class="mark s0"' in mark for mark in drawing.marks) == 1
     assert any("whisker" in mark for mark in drawing.marks)
     ((x, ((series, y),)),) = drawing.places
@@ -111,7 +113,7 @@ def test_a_figure_with_nothing_in_it_is_still_a_figure(figure):
 
 def test_a_band_runs_between_its_edges():
     figure = LineFigure("t", "x", "y", [Series("a", [0, 1], [5, 5], [0, 0], [10, 10])])
-    drawing = lines.draw(figure, lines.curves(figure)[0], WIDE)
+    drawing = lines.draw(figure, curves.curves(figure)[0], WIDE)
     band = next(mark for mark in drawing.marks if "band" in mark)
     heights = {float(y) for y in re.findall(r"[ML][\d.]+ ([\d.]+)", band)}
     assert heights == {drawing.top, drawing.bottom}
@@ -122,9 +124,9 @@ def test_long_curves_are_drawn_by_stretches_with_their_extremes():
     y = [0.0] * size
     y[1234], y[7777] = 9.0, -9.0
     figure = LineFigure("t", "step", "y", [Series("a", list(range(size)), y)])
-    drawn, notes = lines.curves(figure)
+    drawn, notes = curves.curves(figure)
     points = drawn[0].points
-    assert len(points) == lines.STRETCHES
+    assert len(points) == curves.STRETCHES
     assert max(p.high for p in points) == 9.0
     assert min(p.low for p in points) == -9.0
     assert sum(p.y for p in points) == pytest.approx(0.0)
@@ -190,10 +192,49 @@ def test_heat_runs_from_lowest_to_highest_or_away_from_a_centre():
     assert heat.step_of(level, 1.0) == STEPS // 2
 
 
+# How eyes without one kind of cone see linear RGB (Machado, Oliveira and Fernandes 2009, severity 1).
+EYES = {
+    "all cones": np.eye(3),
+    "no red": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "no green": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.01182, 0.04294, 0.968881],
+    ],
+    "no blue": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.3039],
+    ],
+}
+# From linear RGB to OKLab, in which equal distances look equally different (Ottosson 2020).
+TO_CONES = np.array(
+    [[0.41222, 0.53633, 0.05145], [0.21190, 0.68070, 0.10740], [0.08830, 0.28172, 0.62998]],
+)
+TO_LAB = np.array(
+    [[0.21045, 0.79362, -0.00407], [1.97800, -2.42859, 0.45059], [0.02590, 0.78277, -0.80868]],
+)
+
+
+@pytest.mark.parametrize("eyes", EYES)
+@pytest.mark.parametrize("colours", [SERIES_LIGHT, SERIES_DARK], ids=["light", "dark"])
+def test_colours_differ_for_every_kind_of_eye(colours, eyes):
+    encoded = np.array([[int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] for colour in colours])
+    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    seen = np.clip(linear @ np.transpose(EYES[eyes]), 0, 1)
+    lab = np.cbrt(seen @ TO_CONES.T) @ TO_LAB.T
+    # A difference of 0.02 is just visible.
+    assert min(np.linalg.norm(a - b) for a, b in combinations(lab, 2)) >= 0.09
+
+
 @pytest.mark.parametrize(("theme", "colours"), [("light", SERIES_LIGHT), ("dark", SERIES_DARK)])
 def test_colours_stand_out_from_the_page(theme, colours):
     page = variables(theme)["page"]
-    assert all(contrast(colour, page) >= 4.0 for colour in colours)
+    assert all(contrast(colour, page) >= 3.0 for colour in colours)
     assert contrast(variables(theme)["soft"], page) >= 4.5
     for step in range(STEPS):
         for diverging in (False, True):

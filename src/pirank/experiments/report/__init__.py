@@ -18,20 +18,8 @@ Example:
 from pirank.experiments.report.bars import win_loss
 from pirank.experiments.report.export import to_markdown, write_csv, write_folder, write_svg
 from pirank.experiments.report.page import to_html, write_report
-from pirank.experiments.report.parts import (
-    BarFigure,
-    BarSeries,
-    Cell,
-    Column,
-    Figure,
-    HeatMap,
-    Item,
-    LineFigure,
-    Report,
-    Section,
-    Series,
-    Table,
-)
+from pirank.experiments.report.parts import Cell, Column, Item, Report, Section, Table
+from pirank.experiments.report.plots import BarFigure, BarSeries, Figure, HeatMap, LineFigure, Series
 
 __all__ = [
     "BarFigure",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pirank.experiments.report.formatting import number
+from pirank.experiments.report.formatting import finite, number
 from pirank.experiments.report.palette import Style, styles
-from pirank.experiments.report.parts import BarFigure, BarSeries, finite
+from pirank.experiments.report.plots import BarFigure, BarSeries
 from pirank.experiments.report.scales import Scale, fit
 from pirank.experiments.report.svg import WIDE, Drawing, View, box, line, shorten, text
 
@@ -58,10 +58,10 @@ def draw(figure: BarFigure, view: View) -> Drawing:
 
     Example:
         >>> draw(BarFigure("t", "", ["a"], [BarSeries("b", [1.0])]), WIDE).places
-        [[0, 8.0, 860, 32.0]]
+        [[0, 8.0, 860, 34.0]]
     """
     above = view is not WIDE
-    thick = 22.0 if figure.stacked else 16.0 if len(figure.series) == 1 else 12.0
+    thick = 22.0 if figure.stacked else 18.0 if len(figure.series) == 1 else 14.0
     bars = 1 if figure.stacked else len(figure.series)
     row = bars * (thick + 2) + (30.0 if above else 14.0)
     top = 8.0
@@ -103,7 +103,9 @@ def draw(figure: BarFigure, view: View) -> Drawing:
         drawing.places.append([0, round(y, 1), view.width, row])
     drawing.add(line(xs(0.0), top, xs(0.0), bottom, "zero"))
     if figure.value_label:
-        drawing.add(text((xs.start + xs.end) / 2, bottom + 38, figure.value_label, "label", "middle"))
+        label = figure.value_label
+        label += f" ({figure.unit})" if figure.unit and figure.unit not in label else ""
+        drawing.add(text((xs.start + xs.end) / 2, bottom + 38, label, "label", "middle"))
     return drawing
 
 
@@ -157,6 +159,8 @@ def _bar(
     low = finite(series.low[index]) if series.low is not None else None
     high = finite(series.high[index]) if series.high is not None else None
     if low is not None and high is not None:
+        # On a strip of paper, so that it is seen on the bar as well.
+        drawing.add(line(xs(low), middle, xs(high), middle, "error under"))
         drawing.add(line(xs(low), middle, xs(high), middle, "error"))
         drawing.add(line(xs(low), middle - 4, xs(low), middle + 4, "error"))
         drawing.add(line(xs(high), middle - 4, xs(high), middle + 4, "error"))

@@ -11,7 +11,8 @@ from pirank.experiments.report import tables
 from pirank.experiments.report.figures import to_svg
 from pirank.experiments.report.formatting import duration, moment
 from pirank.experiments.report.page import asset, write_report, write_text
-from pirank.experiments.report.parts import Figure, Item, Report, Table
+from pirank.experiments.report.parts import Item, Report, Table
+from pirank.experiments.report.plots import Figure
 
 LONGEST = 30
 """Rows of a figure's numbers that Markdown shows in full."""

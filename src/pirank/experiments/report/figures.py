@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any, TypeAlias
 
-from pirank.experiments.report import bars, heat, lines, tables
-from pirank.experiments.report.formatting import number
+from pirank.experiments.report import bars, curves, heat, lines, tables
+from pirank.experiments.report.formatting import finite, number
 from pirank.experiments.report.palette import STEPS, classes, declarations, styles
-from pirank.experiments.report.parts import BarFigure, Figure, HeatMap, LineFigure, Series, Table, finite
+from pirank.experiments.report.parts import Table
+from pirank.experiments.report.plots import BarFigure, Figure, HeatMap, LineFigure, Series
 from pirank.experiments.report.svg import NARROW, WIDE, Drawing, box, shorten, swatch, text
 
 Readings: TypeAlias = "list[tuple[str, list[tuple[int, str]]]]"
@@ -25,7 +26,7 @@ def drawings(figure: Figure) -> tuple[tuple[Drawing, Drawing], Readings, tuple[s
         (2, 'y b, x a', ())
     """
     if isinstance(figure, LineFigure):
-        drawn, notes = lines.curves(figure)
+        drawn, notes = curves.curves(figure)
         pair = lines.draw(figure, drawn, WIDE), lines.draw(figure, drawn, NARROW)
         return pair, lines.readings(figure, drawn), notes
     if isinstance(figure, BarFigure):
@@ -91,7 +92,7 @@ def to_html(figure: Figure, name: str) -> str:
 
 def _numbers(figure: Figure) -> Table:
     # Of very long curves the page holds what is drawn; the CSV file has every point.
-    return tables.numbers_of(lines.shortened(figure) if isinstance(figure, LineFigure) else figure)
+    return tables.numbers_of(curves.shortened(figure) if isinstance(figure, LineFigure) else figure)
 
 
 def _image(figure: Figure, drawing: Drawing, name: str) -> str:
@@ -128,7 +129,7 @@ def _legend(figure: Figure) -> str:
         return _heat_legend(figure)
     if len(entries) < 2:
         return ""
-    beside = isinstance(figure, LineFigure) and lines.ends_are_named(lines.curves(figure)[0], WIDE)
+    beside = isinstance(figure, LineFigure) and lines.ends_are_named(curves.curves(figure)[0], WIDE)
     css = "legend beside" if beside else "legend"
     items = "".join(
         f'<li data-series="{index}">{picture}{escape(name)}</li>'
@@ -169,7 +170,7 @@ def to_svg(figure: Figure, style: str) -> str:
     ``style`` is the style sheet of charts. A legend that a page shows above the chart is drawn into it.
     """
     drawing = drawings(figure)[0][0]
-    beside = isinstance(figure, LineFigure) and lines.ends_are_named(lines.curves(figure)[0], WIDE)
+    beside = isinstance(figure, LineFigure) and lines.ends_are_named(curves.curves(figure)[0], WIDE)
     above, x, y = [text(0, 18, figure.title, "headline")], 0.0, 40.0
     entries = [] if beside else _entries(figure)
     for picture, name, _ in entries if len(entries) > 1 else []:

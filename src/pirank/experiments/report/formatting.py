@@ -11,6 +11,19 @@ MINUS = "−"
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
+def finite(value: object) -> float | None:
+    """A number as a float; None for None, NaN and infinities, which a plot has no place for.
+
+    Example:
+        >>> finite(3), finite(float("nan")), finite(None)
+        (3.0, None, None)
+    """
+    if value is None:
+        return None
+    number = float(value)  # type: ignore[arg-type]
+    return number if math.isfinite(number) else None
+
+
 def number(value: object, digits: int | None = 4, *, signed: bool = False, unit: str = "") -> str:
     """A value as text: strings as they are, whole numbers grouped, others with ``digits`` after the point.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pirank.experiments.report.formatting import number
+from pirank.experiments.report.formatting import finite, number
 from pirank.experiments.report.palette import STEPS
-from pirank.experiments.report.parts import HeatMap, finite
+from pirank.experiments.report.plots import HeatMap
 from pirank.experiments.report.svg import WIDE, Drawing, View, box, shorten, text
 
 

@@ -163,7 +163,12 @@ function readable(plot, spoken) {
     const [cx, cy] = centre(place);
     const space = plot.clientWidth - tip.offsetWidth;
     let left, above;
-    if (place.length === 2) {
+    if (place.length === 2 && tip.offsetWidth > 0.55 * plot.clientWidth) {
+      // On a phone it would hide the lines: it goes above the plot, where no thumb is, or else below.
+      left = cx * scale - tip.offsetWidth / 2;
+      above = seen.top * scale - tip.offsetHeight - 6;
+      if (seen.svg.getBoundingClientRect().top + above < 0) above = seen.height * scale + 6;
+    } else if (place.length === 2) {
       left = cx * scale + 16;
       if (left > space) left = cx * scale - tip.offsetWidth - 16;
       above = y === null ? seen.top * scale : y * scale - tip.offsetHeight / 2;

@@ -7,16 +7,9 @@ import io
 from html import escape
 from numbers import Integral, Real
 
-from pirank.experiments.report.formatting import number
-from pirank.experiments.report.parts import (
-    BarFigure,
-    Cell,
-    Column,
-    Figure,
-    LineFigure,
-    Table,
-    finite,
-)
+from pirank.experiments.report.formatting import finite, number
+from pirank.experiments.report.parts import Cell, Column, Table
+from pirank.experiments.report.plots import BarFigure, Figure, LineFigure
 
 
 def shown(cell: Cell, column: Column) -> str:
