@@ -19,6 +19,7 @@ TRAINING_LISTS, TEST_LISTS = 2000, 500
 LISTS_A_STEP = 32
 LEARNING_RATE = 3e-3
 CUTOFFS = (1, 3, 5, 10)
+FIRST = 5
 
 
 def main(steps: int = 300, seed: int = 0, console: Console | None = None) -> dict[int, float]:
@@ -45,6 +46,7 @@ def main(steps: int = 300, seed: int = 0, console: Console | None = None) -> dic
         nn.Linear(features.shape[-1], 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 1)
     )
     before = ndcg(network, test_features, test_labels)
+    first_before = first_items(network, test_features[0], test_labels[0])
 
     optimizer = torch.optim.Adam(network.parameters(), LEARNING_RATE)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
@@ -64,6 +66,9 @@ def main(steps: int = 300, seed: int = 0, console: Console | None = None) -> dic
 
     after = ndcg(network, test_features, test_labels)
     console.print(comparison(before, after))
+    best = test_labels[0].sort(descending=True).values
+    first_after = first_items(network, test_features[0], test_labels[0])
+    console.print(relevance({"before": first_before, "after": first_after, "best possible": best[:FIRST]}))
     console.print(
         f"On {TEST_LISTS} lists it never saw, after {steps} steps in {seconds:.1f} s. A perfect ranking has 1."
     )
@@ -86,6 +91,20 @@ def ndcg(network: nn.Module, features: Tensor, labels: Tensor) -> dict[int, floa
     """NDCG@k of the network's ranking, averaged over lists, by k."""
     scores = network(features).squeeze(-1)
     return {k: NDCG(k=k)(scores, labels).item() for k in CUTOFFS}
+
+
+@torch.no_grad()
+def first_items(network: nn.Module, features: Tensor, labels: Tensor) -> Tensor:
+    """The labels of the items that the network ranks first in one list."""
+    return labels[network(features).squeeze(-1).argsort(descending=True)][:FIRST]
+
+
+def relevance(rankings: dict[str, Tensor]) -> Table:
+    """The labels of a list's first items, one row a ranking."""
+    table = Table("one list, relevance 0 to 5", *(f"rank {rank}" for rank in range(1, FIRST + 1)))
+    for name, labels in rankings.items():
+        table.add_row(name, *(f"{label:.1f}" for label in labels.tolist()))
+    return table
 
 
 def comparison(before: dict[int, float], after: dict[int, float]) -> Table:
