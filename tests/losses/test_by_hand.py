@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from pirank import losses
+from pirank.metrics import MRR, NDCG
 
 SCORES = [2.0, 1.0, 3.0]
 
@@ -186,3 +187,18 @@ def test_the_paper_weighs_ranknet_by_the_change_in_ndcg():
     # The only pair: scores the wrong way round, NDCG 1/log2(3) now and 1 when swapped.
     value = losses.lambdarank_loss(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
     assert float(value) == pytest.approx((1 - 1 / log2(3)) * softplus(1), abs=1e-6)
+
+
+def test_lambdarank_takes_a_metric_with_its_own_options():
+    scores, labels = (
+        torch.tensor(SCORES, dtype=torch.float64),
+        torch.tensor([1.0, 0.0, 2.0], dtype=torch.float64),
+    )
+    named = losses.lambdarank_loss(scores, labels, metric="ndcg", k=2)
+    assert losses.lambdarank_loss(scores, labels, metric=NDCG(k=2)) == named
+    # Linear gains at a cutoff of 1: the swaps with the first item, over an ideal of 2.
+    linear = losses.lambdarank_loss(scores, labels, metric=NDCG(k=1, gain="linear"))
+    assert linear.item() == pytest.approx((1 * softplus(-1) + 2 * softplus(-2)) / 2)
+    # With a threshold of 1 only the last item is relevant, and it stands first.
+    strict = losses.lambdarank_loss(scores, labels, metric=MRR(threshold=1.0))
+    assert strict.item() == pytest.approx((1 - 1 / 2) * softplus(-1) + (1 - 1 / 3) * softplus(-2))

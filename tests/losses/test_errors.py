@@ -9,6 +9,7 @@ import torch
 
 import pirank
 from pirank import losses
+from pirank.metrics import ERR
 
 
 def test_unknown_names_and_options_name_the_nearest():
@@ -27,6 +28,7 @@ def test_unknown_names_and_options_name_the_nearest():
     [
         ("lambdarank", {"k": 0}, "k must be at least 1"),
         ("lambdarank", {"metric": "err"}, "metric must be one of 'ndcg'"),
+        ("lambdarank", {"metric": ERR()}, "or such a metric: got ERR"),
         ("lambdarank", {"metric": "arp"}, "k must be None with metric='arp'"),
         ("lambdarank", {"metric": "precision", "k": None}, "k must be given with metric='precision'"),
         ("lambdaloss", {"scheme": "ndcg3"}, "scheme must be one of"),

@@ -70,6 +70,10 @@ def metric_at(ranks, labels, mask, k, metric):
         return (labels * ranks).sum(-1) / labels.sum(-1)
     if metric == "precision":
         return ((labels > 0) & seen).sum(-1).double() / k
+    if metric == "recall":
+        return ((labels > 0) & seen).sum(-1).double() / (labels > 0).sum(-1)
+    if metric == "rbp":
+        return torch.where((labels > 0) & seen, 0.2 * 0.8 ** (ranks.double() - 1), 0).sum(-1)
     if metric == "ap":
         above = ((ranks[:, None, :] <= ranks[:, :, None]) & (labels > 0)[:, None, :]).sum(-1) / ranks.double()
         relevant = labels > 0
@@ -161,7 +165,7 @@ def hinge(margin):
 
 
 LAMBDAS = [("ndcg", None), ("ndcg", 3), ("ndcg", 50), ("dcg", 3), ("mrr", None), ("mrr", 3)]
-LAMBDAS += [("precision", 3), ("ap", None), ("ap", 3), ("arp", None)]
+LAMBDAS += [("precision", 3), ("ap", None), ("ap", 3), ("recall", 3), ("rbp", None), ("arp", None)]
 CASES = {
     "ranknet": (losses.ranknet_loss, {}, lambda s, y, m: naive_pairs(s, y, m, lambda x: softplus(-x))),
     "hinge": (losses.pairwise_hinge_loss, {}, lambda s, y, m: naive_pairs(s, y, m, hinge)),

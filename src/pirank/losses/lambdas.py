@@ -10,7 +10,8 @@ from torch import Tensor
 from pirank.lists import check_choice, check_k
 from pirank.losses.base import ListLoss, list_loss
 from pirank.losses.pairs import logistic, sum_over_pairs
-from pirank.losses.swaps import METRICS, change_of_metric, discount, gain_and_discount, ranking
+from pirank.losses.swaps import change_of_metric, discount, metric_to_swap_in, ranking
+from pirank.metrics import NDCG, Metric
 
 
 def lambdarank_loss(
@@ -18,7 +19,7 @@ def lambdarank_loss(
     labels: Tensor,
     *,
     k: int | None = 10,
-    metric: str = "ndcg",
+    metric: str | Metric = "ndcg",
     mask: Tensor | None = None,
     offsets: Tensor | None = None,
     weights: Tensor | None = None,
@@ -38,8 +39,9 @@ def lambdarank_loss(
     Args:
         scores, labels, mask, offsets, weights, reduction, empty: as in :func:`~pirank.losses.list_loss`.
         k: the metric's cutoff; None: the whole list.
-        metric: ``"ndcg"``, ``"dcg"``, ``"precision"``, ``"ap"`` (average precision), ``"mrr"`` or ``"arp"``. The
-            binary ones take labels above 0 as relevant; ARP has no cutoff and takes ``k=None``.
+        metric: ``"ndcg"``, ``"dcg"``, ``"precision"``, ``"recall"``, ``"rbp"``, ``"ap"`` (average precision),
+            ``"mrr"`` or ``"arp"`` (with ``k=None``); or such a metric with options and a cutoff of its own, as
+            ``NDCG(k=5, gain="linear")``.
 
     Example:
         >>> lambdarank_loss(torch.tensor([2.0, 1.0, 3.0]), torch.tensor([1.0, 0.0, 0.0]))
@@ -49,16 +51,9 @@ def lambdarank_loss(
         Burges, Ragno, Le: Learning to rank with nonsmooth cost functions, NeurIPS 2006.
     """
     check_k(k)
-    check_choice("metric", metric, METRICS)
-    if metric == "arp" and k is not None:
-        raise ValueError(f"k must be None with metric='arp', which looks at the whole list: got k={k}")
-    if metric == "precision" and k is None:
-        raise ValueError(
-            "k must be given with metric='precision': no swap changes the whole list's precision"
-        )
+    chosen = metric_to_swap_in(metric, k)
     return list_loss(
-        lambda s, y, m: _lambdarank(s, y, m, k, metric),
-        scores, labels,
+        lambda s, y, m: _lambdarank(s, y, m, chosen), scores, labels, relevant=lambda y: chosen.values_of(y) > 0,
         mask=mask, offsets=offsets, weights=weights, reduction=reduction, empty=empty,
     )  # fmt: skip
 
@@ -121,19 +116,19 @@ class LambdaLoss(ListLoss, function=lambdaloss):
     """:func:`lambdaloss` as a module."""
 
 
-def _lambdarank(scores: Tensor, labels: Tensor, mask: Tensor | None, k: int | None, metric: str) -> Tensor:
+def _lambdarank(scores: Tensor, labels: Tensor, mask: Tensor | None, metric: Metric) -> Tensor:
     order, ranks = ranking(scores, mask)
-    weight, known = change_of_metric(metric, labels, mask, ranks, k)
-    if k is None or k >= scores.shape[-1]:
+    weight, known = change_of_metric(metric, labels, mask, ranks)
+    if metric.k is None or metric.k >= scores.shape[-1]:
         return sum_over_pairs(scores, labels, mask, logistic, weight, known)
-    return sum_over_pairs(scores, labels, mask, logistic, weight, known, first=order, rows=k)
+    return sum_over_pairs(scores, labels, mask, logistic, weight, known, first=order, rows=metric.k)
 
 
 def _lambdaloss(
     scores: Tensor, labels: Tensor, mask: Tensor | None, k: int | None, mu: float, plus_plus: bool
 ) -> Tensor:
     _, ranks = ranking(scores, mask)
-    gains, discounts = gain_and_discount("ndcg", labels, mask, ranks, k)
+    _, (gains, discounts) = change_of_metric(NDCG(k=k), labels, mask, ranks)
 
     def weight(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
         apart = (one[1] - other[1]).abs().clamp_(min=1)

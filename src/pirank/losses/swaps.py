@@ -7,10 +7,28 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from pirank import metrics
+from pirank.lists import check_choice
 from pirank.losses.pairs import PairWeight
-from pirank.metrics import NDCG
+from pirank.metrics import ARP, DCG, MRR, RBP, AveragePrecision, Metric, Precision, Recall
 
-METRICS = ("ndcg", "dcg", "precision", "ap", "mrr", "arp")
+METRICS = ("ndcg", "dcg", "precision", "recall", "rbp", "ap", "mrr", "arp")
+
+
+def metric_to_swap_in(metric: str | Metric, k: int | None) -> Metric:
+    """The metric of that name, cut at k, or the metric itself, if what a swap changes in it is known."""
+    if isinstance(metric, (DCG, Precision, Recall, RBP, AveragePrecision, MRR, ARP)):
+        return metric
+    if not isinstance(metric, str):
+        raise ValueError(f"metric must be one of {', '.join(METRICS)}, or such a metric: got {metric!r}")
+    check_choice("metric", metric, METRICS)
+    if metric == "arp" and k is not None:
+        raise ValueError(f"k must be None with metric='arp', which looks at the whole list: got k={k}")
+    if metric in ("precision", "recall") and k is None:
+        raise ValueError(f"k must be given with metric={metric!r}: no swap changes that of the whole list")
+    chosen = metrics.get(metric, k=k)
+    assert isinstance(chosen, Metric)
+    return chosen
 
 
 def ranking(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -22,14 +40,17 @@ def ranking(scores: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
 
 
 def change_of_metric(
-    metric: str, labels: Tensor, mask: Tensor | None, ranks: Tensor, k: int | None
+    metric: Metric, labels: Tensor, mask: Tensor | None, ranks: Tensor
 ) -> tuple[PairWeight, tuple[Tensor, ...]]:
     """How much a swap would change the metric, and what that needs to know of an item, ``[B, L]`` each."""
-    if metric == "mrr":
-        return _change_of_reciprocal_rank, _reciprocal_rank_terms(labels, ranks, k)
-    if metric == "ap":
-        return _change_of_average_precision, _average_precision_terms(labels, ranks, k)
-    return _change_of_gain_times_discount, gain_and_discount(metric, labels, mask, ranks, k)
+    values = metric.item_values(labels)
+    if isinstance(metric, MRR):
+        return _change_of_reciprocal_rank, _reciprocal_rank_terms(values, ranks, metric.k)
+    normaliser = metric.normaliser(values, mask)[:, None]
+    if isinstance(metric, AveragePrecision):
+        return _change_of_average_precision, _average_precision_terms(values, normaliser, ranks, metric.k)
+    gains = values / torch.where(normaliser > 0, normaliser, 1)
+    return _change_of_gain_times_discount, (gains, _weight_of_rank(metric, ranks) * seen(ranks, metric.k))
 
 
 def discount(ranks: Tensor) -> Tensor:
@@ -37,19 +58,18 @@ def discount(ranks: Tensor) -> Tensor:
     return 1 / torch.log2(1 + ranks)
 
 
-def gain_and_discount(
-    metric: str, labels: Tensor, mask: Tensor | None, ranks: Tensor, k: int | None
-) -> tuple[Tensor, Tensor]:
-    """The two factors whose product, summed over the items, is the metric."""
-    if metric == "arp":
-        return labels / _above_zero(labels.sum(-1, keepdim=True)), ranks
-    if metric == "precision" and k is not None:
-        return (labels > 0).to(labels.dtype), (ranks <= k).to(ranks.dtype) / k
-    ndcg = NDCG(k=k)
-    gains = ndcg.item_values(labels)
-    if metric == "ndcg":
-        gains = gains / _above_zero(ndcg.normaliser(gains, mask)[:, None])
-    return gains, discount(ranks) * _seen(ranks, k)
+def seen(ranks: Tensor, k: int | None) -> Tensor | float:
+    """1 up to rank k, 0 beyond."""
+    return 1.0 if k is None else (ranks <= k).to(ranks.dtype)
+
+
+def _weight_of_rank(metric: Metric, ranks: Tensor) -> Tensor:
+    """D of a metric that is Σ over the items of G · D(rank)."""
+    if isinstance(metric, DCG):
+        return discount(ranks)
+    if isinstance(metric, RBP):
+        return (1 - metric.persistence) * metric.persistence ** (ranks - 1)
+    return ranks if isinstance(metric, ARP) else torch.ones_like(ranks)
 
 
 def _change_of_gain_times_discount(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
@@ -57,15 +77,14 @@ def _change_of_gain_times_discount(one: Sequence[Tensor], other: Sequence[Tensor
     return ((one[0] - other[0]) * (one[1] - other[1])).abs_()
 
 
-def _reciprocal_rank_terms(labels: Tensor, ranks: Tensor, k: int | None) -> tuple[Tensor, ...]:
+def _reciprocal_rank_terms(relevant: Tensor, ranks: Tensor, k: int | None) -> tuple[Tensor, ...]:
     """Of an item: is it relevant, its rank, the best rank of the others that are, of all that are, and k."""
-    relevant = labels > 0
-    of_relevant = torch.where(relevant, ranks, float("inf"))
+    of_relevant = torch.where(relevant > 0, ranks, float("inf"))
     first = of_relevant.amin(-1, keepdim=True)
     second = torch.where(ranks == first, float("inf"), of_relevant).amin(-1, keepdim=True)
     others = torch.where(ranks == first, second, first)
     cutoff = torch.full_like(ranks, float("inf") if k is None else k)
-    return relevant.to(ranks.dtype), ranks, others, first.expand_as(ranks), cutoff
+    return relevant, ranks, others, first.expand_as(ranks), cutoff
 
 
 def _change_of_reciprocal_rank(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
@@ -76,19 +95,20 @@ def _change_of_reciprocal_rank(one: Sequence[Tensor], other: Sequence[Tensor]) -
     return change * (relevant != other[0])
 
 
-def _average_precision_terms(labels: Tensor, ranks: Tensor, k: int | None) -> tuple[Tensor, ...]:
+def _average_precision_terms(
+    relevant: Tensor, normaliser: Tensor, ranks: Tensor, k: int | None
+) -> tuple[Tensor, ...]:
     """Of an item at rank r: is it relevant, 1/r, how many are relevant and Σ 1/rank of those, up to r.
 
-    1/r counts up to rank k only, and the last two are over the number of relevant items.
+    1/r counts up to rank k only, and the last two are over the normaliser, as is the 1 of one more item.
     """
-    relevant = (labels > 0).to(ranks.dtype)
-    reciprocal = ranks.reciprocal() * _seen(ranks, k)
+    reciprocal = ranks.reciprocal() * seen(ranks, k)
     order = ranks.argsort(-1)
-    total = _above_zero(relevant.sum(-1, keepdim=True))
+    share = torch.where(normaliser > 0, normaliser, 1).reciprocal()
     place = ranks.long() - 1
     count = relevant.gather(-1, order).cumsum(-1).gather(-1, place)
     inverse = (relevant * reciprocal).gather(-1, order).cumsum(-1).gather(-1, place)
-    return relevant, reciprocal, count / total, inverse / total, ranks, total.reciprocal().expand_as(ranks)
+    return relevant, reciprocal, count * share, inverse * share, ranks, share.expand_as(ranks)
 
 
 def _change_of_average_precision(one: Sequence[Tensor], other: Sequence[Tensor]) -> Tensor:
@@ -103,12 +123,3 @@ def _change_of_average_precision(one: Sequence[Tensor], other: Sequence[Tensor])
     up = (count_b + share) * at_b + (inverse_a - share * at_a) - inverse_b
     down = count_b * at_b - (inverse_b - inverse_a)
     return (torch.where(b < a, up, down) - count_a * at_a).abs() * (one[0] != other[0])
-
-
-def _seen(ranks: Tensor, k: int | None) -> Tensor | float:
-    """1 up to rank k, 0 beyond."""
-    return 1.0 if k is None else (ranks <= k).to(ranks.dtype)
-
-
-def _above_zero(normaliser: Tensor) -> Tensor:
-    return torch.where(normaliser > 0, normaliser, 1)
