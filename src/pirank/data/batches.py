@@ -260,7 +260,11 @@ class FixedSizeBatches(Schedule):
             return Batch(data.features.new_zeros(*shape, width), labels, None, mask, queries)
         chosen = rows[index.reshape(-1)]
         features = data.features.index_select(0, chosen).reshape(*shape, width)
-        features.masked_fill_(~mask[..., None], 0)
+        if features.device.type == "cpu":
+            # Touches the padding only; on a GPU, finding it would make the program wait.
+            features.view(-1, width)[(~mask).view(-1).nonzero()[:, 0]] = 0
+        else:
+            features.masked_fill_(~mask[..., None], 0)
         labels = None if data.labels is None else torch.where(mask, data.labels[chosen].reshape(shape), 0)
         return Batch(features, labels, None, mask, queries)
 
