@@ -43,7 +43,7 @@ def test_describe_in_words_and_as_json(source: Path) -> None:
 def test_describe_says_what_it_skipped(source: Path) -> None:
     source.write_text(source.read_text() + "bad line\n")
     failed = runner.invoke(app, ["describe", str(source)])
-    assert failed.exit_code == 1
+    assert failed.exit_code == 2
     assert "train.txt:4: the label is 'bad', not a number; the line reads 'bad line'" in failed.output
     assert "Traceback" not in failed.output
     words = run("describe", source, "--skip-errors")
@@ -104,7 +104,7 @@ def test_synthetic_is_the_library_s(tmp_path: Path) -> None:
 )
 def test_what_is_wrong_is_said_in_one_line(arguments: list[str], message: str) -> None:
     result = runner.invoke(app, arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output
 

@@ -202,8 +202,8 @@ def _errors_in_words() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, ImportError) as error:
-        _ERRORS.print(Text(str(error), style="red"))
-        raise typer.Exit(1) from None
+        _ERRORS.print(Text(f"error: {error}", style="red"))
+        raise typer.Exit(2) from None
 
 
 def _sizes(text: str) -> int | tuple[int, int]:
