@@ -177,3 +177,16 @@ def test_export(run, files, tmp_path, format, name):
     assert "checked against the model" in out
     assert (tmp_path / "r" / name).exists()
     assert "did you mean 'onnx'" in failing(run, "export", "r", "--format", "onxx")
+
+
+def test_bad_lines_can_be_left_out_and_what_was_read_kept(run, files, tmp_path):
+    text = (files / "train.txt").read_text()
+    (tmp_path / "train.txt").write_text(text + "what is this\n")
+    assert "train.txt:" in failing(run, "train", "train.txt", *QUICK)
+    result = run("train", "train.txt", *QUICK, "--skip-errors", "--cache", "--out", "r")
+    assert "1 bad lines were left out" in result.stderr
+    assert [p for p in tmp_path.iterdir() if "pirank-cache" in p.name]
+    again = yaml.safe_load(Path("r/config.yaml").read_text())["data"]
+    assert again["skip_errors"]
+    assert again["cache"]
+    run("train", "--config", "r/config.yaml", "--out", "s", "-q")

@@ -14,9 +14,9 @@ import torch
 import typer
 from torch import Tensor
 
-from pirank.commands.columns import Columns, Features, Label, Query, SortQueries
 from pirank.commands.display import results_table, say
 from pirank.commands.failing import guarded
+from pirank.commands.reading import Cache, Features, Label, Query, Reading, SkipErrors, SortQueries
 from pirank.data import RankingData
 from pirank.names import unknown
 from pirank.training.evaluation import STANDARD_METRICS, Evaluation
@@ -59,6 +59,8 @@ def evaluate(
     query: Query = "qid",
     features: Features = None,
     sort_queries: SortQueries = False,
+    skip_errors: SkipErrors = False,
+    cache: Cache = False,
 ) -> None:
     """Evaluate a run, or anybody's scores, on labelled data.
 
@@ -67,9 +69,13 @@ def evaluate(
 
     Example: pirank evaluate runs/first test.txt
     """
-    columns = Columns.given(label, query, features, sort_queries)
+    how = Reading.given(label, query, features, sort_queries, skip_errors, cache)
     if scores is not None:
-        data = columns.read(what)
+        if skip_errors or sort_queries:
+            raise ValueError(
+                "--scores are those of all rows in their order: it excludes --skip-errors and --sort-queries"
+            )
+        data = how.read(what)
         values = read_scores(scores, len(data.features))
     else:
         if len(what) < 2:
@@ -77,7 +83,7 @@ def evaluate(
                 "name a run folder and the data: pirank evaluate RUN DATA (or --scores FILE DATA)"
             )
         ranker = load_ranker(what[0])
-        data = columns.read(what[1:], width=ranker.in_features, names=ranker.feature_names)
+        data = how.read(what[1:], width=ranker.in_features, names=ranker.feature_names)
         values = scores_of(ranker, data)
     result = evaluation_of(values, data, tuple(metric or STANDARD_METRICS))
     if per_query is not None:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pirank.commands.columns import Label, Query
 from pirank.commands.display import progress_bar, say
 from pirank.commands.failing import guarded
+from pirank.commands.reading import Label, Query, column_names
 from pirank.training.prediction import predict_file
 from pirank.training.run import load_ranker
 
@@ -40,7 +40,7 @@ def predict(
     Example: pirank predict runs/first new.parquet -o ranked.parquet
     """
     ranker = load_ranker(run)
-    names = None if features is None else [name.strip() for name in features.split(",")]
+    names = column_names(features)
     with progress_bar(data, quiet) as progress:
         rows = predict_file(ranker, data, out, query=query, label=label, features=names, progress=progress)
     if not quiet:

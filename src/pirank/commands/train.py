@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from pirank.commands import columns as of_columns
+from pirank.commands import reading
 from pirank.commands.failing import guarded
 from pirank.commands.training_run import RunPlan, carry_out
 from pirank.training.run import Run, read_config
@@ -45,10 +45,12 @@ def train(
     test: Annotated[
         list[Path] | None, _option(_DATA, "Test file, evaluated at the end; repeat for several.")
     ] = None,
-    label: of_columns.Label = "label",
-    query: of_columns.Query = "qid",
-    features: of_columns.Features = None,
-    sort_queries: of_columns.SortQueries = False,
+    label: reading.Label = "label",
+    query: reading.Query = "qid",
+    features: reading.Features = None,
+    sort_queries: reading.SortQueries = False,
+    skip_errors: reading.SkipErrors = False,
+    cache: reading.Cache = False,
     model: Annotated[
         str | None,
         _option(_RANKER, "Network: mlp, linear, attention, paper-benchmark, paper-ablation.", DEFAULT.model),
@@ -206,7 +208,8 @@ def train(
     plan = RunPlan.from_config(read_config(config)) if config is not None else None
     settings = preset(preset_name or "default") if plan is None or preset_name else plan.settings
     settings = changed(settings, given(changes), given(of_model), given(of_loss))
-    chosen = plan.columns if plan else of_columns.Columns.given(label, query, features, sort_queries)
+    how = reading.Reading.given(label, query, features, sort_queries, skip_errors, cache)
+    how = how if plan is None or how != reading.Reading() else plan.reading
     sources = {"train": paths, "valid": valid, "test": test}
     before = plan.paths if plan else {}
     named = {
@@ -218,7 +221,7 @@ def train(
     run = Run(out or Path("runs", Path(named["train"][0]).name.split(".")[0]))
     run.check_new(overwrite)
     machine = {"devices": devices, "accelerator": accelerator}
-    plan = RunPlan(named, chosen, settings, {**(plan.machine if plan else {}), **given(machine)})
+    plan = RunPlan(named, how, settings, {**(plan.machine if plan else {}), **given(machine)})
     carry_out(plan, run, overwrite=overwrite, quiet=quiet, tensorboard=tensorboard)
 
 

@@ -7,11 +7,12 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pirank.commands.columns import Columns
 from pirank.commands.display import results_table, say, training_display
+from pirank.commands.reading import Reading
 from pirank.data import RankingData
 from pirank.training.checkpoint import read_checkpoint
 from pirank.training.devices import make_fabric
@@ -32,13 +33,13 @@ class RunPlan:
 
     Attributes:
         paths: the files of ``"train"``, ``"valid"`` and ``"test"``.
-        columns: how they are read.
+        reading: how they are read.
         settings: how the ranker is trained.
         machine: ``devices`` and ``accelerator``.
     """
 
     paths: dict[str, list[str]]
-    columns: Columns
+    reading: Reading
     settings: Settings
     machine: dict[str, Any] = field(default_factory=dict)
 
@@ -46,7 +47,7 @@ class RunPlan:
         """Plain values, for ``config.yaml``."""
         return {
             "pirank": __version__,
-            "data": {**self.paths, **self.columns.as_dict()},
+            "data": {**self.paths, **self.reading.as_dict()},
             "settings": self.settings.as_dict(),
             "machine": self.machine,
         }
@@ -59,13 +60,13 @@ class RunPlan:
         if source.get("features") is not None:
             source["features"] = tuple(source["features"])
         try:
-            columns = Columns(**source)
+            reading = Reading(**source)
         except TypeError:
             raise ValueError(
                 f"the configuration's data has an unknown key among {', '.join(source)}"
             ) from None
         return cls(
-            paths, columns, Settings().changed(**config["settings"]), dict(config.get("machine") or {})
+            paths, reading, Settings().changed(**config["settings"]), dict(config.get("machine") or {})
         )
 
 
@@ -85,7 +86,7 @@ def carry_out(
     )
     fabric.launch()
     first = fabric.is_global_zero
-    train, valid, test = read_splits(plan)
+    train, valid, test = read_splits(plan, quiet or not first)
     check_data(train, valid)
     if first:
         if resume:
@@ -128,13 +129,14 @@ def carry_out(
     say(f"rank new rows with: pirank predict {run.path} DATA -o ranked.csv")
 
 
-def read_splits(plan: RunPlan) -> tuple[RankingData, RankingData, RankingData | None]:
+def read_splits(plan: RunPlan, quiet: bool) -> tuple[RankingData, RankingData, RankingData | None]:
     """Training, validation and test; without a validation file a fifth of the training queries is held out."""
     paths = {name: [Path(p) for p in given] for name, given in plan.paths.items()}
-    train = plan.columns.read(paths["train"])
-    test = plan.columns.read(paths["test"], like=train) if paths["test"] else None
+    read = partial(plan.reading.read, quiet=quiet)
+    train = read(paths["train"])
+    test = read(paths["test"], like=train) if paths["test"] else None
     if paths["valid"]:
-        return train, plan.columns.read(paths["valid"], like=train), test
+        return train, read(paths["valid"], like=train), test
     if len(train) < 2:
         raise ValueError("one query cannot be split into training and validation: name a --valid file")
     train, valid = train.split([1 - VALID_SHARE, VALID_SHARE], seed=plan.settings.seed)

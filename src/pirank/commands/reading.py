@@ -1,0 +1,116 @@
+"""The options that say how data files are read, the same for every command."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
+
+from pirank import data
+from pirank.data import RankingData
+from pirank.data.sources import expand, format_of
+
+_PANEL = "Data"
+
+
+def _option(name: str, help: str, **more: Any) -> Any:
+    return typer.Option(name, help=help, rich_help_panel=_PANEL, **more)
+
+
+Label = Annotated[str, _option("--label", "Label column of a table.")]
+Query = Annotated[str, _option("--query", "Query id column of a table.")]
+Features = Annotated[
+    str | None,
+    _option("--features", "Feature columns of a table, joined by commas.", show_default="all others"),
+]
+SortQueries = Annotated[
+    bool, _option("--sort-queries", "Accept rows of a query that do not follow each other.")
+]
+SkipErrors = Annotated[bool, _option("--skip-errors", "Leave out bad lines, and say how many.")]
+Cache = Annotated[bool, _option("--cache", "Keep what was read beside the file, and use it the next time.")]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How data files are read; the fields are those of :func:`pirank.data.read`."""
+
+    label: str = "label"
+    query: str = "qid"
+    features: tuple[str, ...] | None = None
+    sort_queries: bool = False
+    skip_errors: bool = False
+    cache: bool = False
+
+    @classmethod
+    def given(
+        cls, label: str, query: str, features: str | None, sort_queries: bool, skip_errors: bool, cache: bool
+    ) -> Reading:
+        """What the options say."""
+        return cls(label, query, column_names(features), sort_queries, skip_errors, cache)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for ``config.yaml``."""
+        return {**asdict(self), "features": None if self.features is None else list(self.features)}
+
+    def read(
+        self,
+        paths: Sequence[Path],
+        *,
+        like: RankingData | None = None,
+        width: int | None = None,
+        names: Sequence[str] | None = None,
+        quiet: bool = False,
+    ) -> RankingData:
+        """Read labelled files, with the features of ``like`` or of a model (``width``, ``names``)."""
+        if like is not None:
+            width, names = like.features.shape[1], like.feature_names
+        files = expand(list(paths))
+        tables = format_of(files[0], None) != "svmlight"
+        with contextlib.ExitStack() as stack:
+            found = data.read(
+                files,
+                label=self.label,
+                query=self.query,
+                features=(list(names) if names else self.features) if tables else width,
+                sort_queries=self.sort_queries,
+                errors="skip" if self.skip_errors else "raise",
+                cache=self.cache,
+                progress=None if quiet else stack.enter_context(_bar(files)),
+            )
+        if found.skipped.count and not quiet:
+            first = f"; the first: {found.skipped.examples[0]}" if found.skipped.examples else ""
+            Console(stderr=True, highlight=False, soft_wrap=True).print(
+                f"{found.skipped.count:,} bad lines were left out{first}", markup=False
+            )
+        return found
+
+
+def column_names(text: str | None) -> tuple[str, ...] | None:
+    """``"a, b"`` as names; None stays None."""
+    return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+@contextlib.contextmanager
+def _bar(files: Sequence[Path]) -> Any:
+    """A progress bar on standard error, where that is a terminal; it goes away when the files are read."""
+    screen = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(
+        *columns, TimeRemainingColumn(), console=screen, transient=True, disable=not screen.is_terminal
+    ) as bar:
+        name = files[0].name if len(files) == 1 else f"{len(files)} files"
+        task = bar.add_task(f"reading {name}", total=sum(file.stat().st_size for file in files))
+        yield lambda more: bar.advance(task, more)
