@@ -247,3 +247,12 @@ def test_compiles_to_one_graph(name):
     of_graph, its_gradient = value_and_gradient(compiled, scores, labels, mask=mask)
     torch.testing.assert_close(of_graph, value)
     torch.testing.assert_close(its_gradient, gradient)
+
+
+def test_function_transforms(name):
+    if name.startswith("pirank-"):
+        pytest.skip("the sorts' own functions take no function transforms")
+    scores, labels = batch(3, 6)
+    loss = losses.get(name)
+    _, gradient = value_and_gradient(loss, scores, labels)
+    torch.testing.assert_close(torch.func.grad(lambda scores: loss(scores, labels))(scores), gradient)

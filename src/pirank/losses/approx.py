@@ -182,13 +182,16 @@ class _SmoothRanks(torch.autograd.Function):
     """½ + Σ_j σ((s_j − s_i)/τ) for some items i among all items j, the item itself giving the other ½."""
 
     @staticmethod
-    def forward(ctx: Any, items: Tensor, others: Tensor, temperature: float) -> Tensor:
-        ctx.save_for_backward(items, others)
-        ctx.temperature = temperature
+    def forward(items: Tensor, others: Tensor, temperature: float) -> Tensor:
         ranks = torch.empty_like(items)
         for start, stop in row_blocks(others, items.shape[-1]):
             ranks[:, start:stop] = _above(items[:, start:stop], others, temperature).sum(-1) + 0.5
         return ranks
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[:2])
+        ctx.temperature = inputs[2]
 
     @staticmethod
     @once_differentiable

@@ -31,21 +31,24 @@ def with_gradient(scores: Tensor, compute: ValueAndGradient) -> Tensor:
         compute: ``(scores [B, L], gradient wanted) -> (losses [B], their gradient [B, L] if wanted)``.
     """
     if torch.is_grad_enabled() and scores.requires_grad:
-        result: Tensor = _WithGradient.apply(scores, compute)
-        return result
+        value: Tensor = _WithGradient.apply(scores, compute)[0]
+        return value
     return compute(scores, False)[0]
 
 
 class _WithGradient(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, compute: ValueAndGradient) -> Tensor:
-        value, gradient = compute(scores, True)
-        ctx.save_for_backward(gradient)
-        return value
+    def forward(scores: Tensor, compute: ValueAndGradient) -> tuple[Tensor, Tensor | None]:
+        return compute(scores, True)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(output[1])
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, upstream: Tensor, _: Tensor) -> tuple[Tensor, None]:
         (gradient,) = ctx.saved_tensors
         return upstream[:, None] * gradient, None
 
