@@ -71,7 +71,7 @@ def draw(figure: BarFigure, view: View) -> Drawing:
     if not values or not figure.categories:
         drawing.add(text(view.width / 2, bottom, "There is nothing to draw.", "tick", "middle"))
         return drawing
-    widest = min(max(len(name) for name in figure.categories), 26)
+    widest = min(max(len(name) for name in figure.categories), 34)
     left = 14.0 if above else 14.0 + widest * view.character
     room = 0.0 if figure.stacked else (16.0 + max(len(label) for label in _labels(figure)) * view.character)
     count = 7 if view is WIDE else 4
@@ -84,7 +84,7 @@ def draw(figure: BarFigure, view: View) -> Drawing:
         if above:
             drawing.add(text(left, y + 16, shorten(name, int((view.width - left) / view.character)), "name"))
         else:
-            drawing.add(text(left - 12, y + row / 2 + 4.5, shorten(name, 26), "name", "end"))
+            drawing.add(text(left - 12, y + row / 2 + 4.5, shorten(name, 34), "name", "end"))
         start = y + (23.0 if above else 7.0)
         if figure.stacked:
             _stack(drawing, figure, index, start, thick, xs)

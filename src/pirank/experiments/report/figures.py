@@ -174,11 +174,12 @@ def to_svg(figure: Figure, style: str) -> str:
     above, x, y = [text(0, 18, figure.title, "headline")], 0.0, 40.0
     entries = [] if beside else _entries(figure)
     for picture, name, _ in entries if len(entries) > 1 else []:
-        wide = 40 + len(name) * WIDE.character
+        room = 32 if isinstance(figure, LineFigure) else 18
+        wide = room + 8 + len(name) * WIDE.character
         if x and x + wide > WIDE.width:
             x, y = 0.0, y + 20
         above.append(f'<g transform="translate({x:g} {y - 10:g})">{picture}</g>')
-        above.append(text(x + 32, y, shorten(name, 90), "name"))
+        above.append(text(x + room, y, shorten(name, 90), "name"))
         x += wide + 14
     top = y + 14 if len(above) > 1 else 30.0
     height = drawing.height + top

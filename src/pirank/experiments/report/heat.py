@@ -50,8 +50,11 @@ def draw(figure: HeatMap, view: View) -> Drawing:
     rows = shorten(figure.y_label, int(left / view.character) - 2)
     drawing.add(text(left, 14, f"{figure.x_label} →", "label"), text(0, 42, f"{rows} ↓", "label"))
     fits = max(1, int(size / view.character))
-    for index, name in enumerate(figure.columns):
-        drawing.add(text(left + (index + 0.5) * size, 42, shorten(name, fits), "tick", "middle"))
+    # Names that would touch are left out: every second stays, or every third.
+    every = -(-min(6, max(map(len, figure.columns), default=1)) // fits)
+    for index, name in enumerate(figure.columns[::every]):
+        x = left + (index * every + 0.5) * size
+        drawing.add(text(x, 42, shorten(name, fits * every), "tick", "middle"))
     letter = "h" if figure.centre is None else "d"
     for r, (name, row) in enumerate(zip(figure.rows, figure.values, strict=True)):
         y = top + r * tall
@@ -63,10 +66,11 @@ def draw(figure: HeatMap, view: View) -> Drawing:
             bold, edge = (" best", " winner") if (r, c) in figure.bold else ("", "")
             drawing.add(box(x + 1, y + 1, size - 2, tall - 2, f"cell {css}{edge}", 3))
             shown = _shown(figure, value)
-            small = " small" if len(shown) * view.character > size - 6 else ""
-            drawing.add(
-                text(x + size / 2, y + tall / 2 + 4.5, shown, f"cell-text {css}{bold}{small}", "middle")
-            )
+            wide = len(shown) * view.character
+            look = f"cell-text {css}{bold}" + (" small" if wide > size - 6 else "")
+            # Where a number has no room, its colour and the pointer tell it.
+            if 0.8 * wide <= size:
+                drawing.add(text(x + size / 2, y + tall / 2 + 4.5, shown, look, "middle"))
             drawing.places.append([round(x, 1), round(y, 1), round(size, 1), tall])
     return drawing
 

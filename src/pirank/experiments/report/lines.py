@@ -26,7 +26,8 @@ def draw(figure: LineFigure, drawn: Sequence[Curve], view: View) -> Drawing:
     top, bottom = 28.0, height - 42.0
     drawing = Drawing(view, height, top=top, bottom=bottom)
     if not points:
-        drawing.add(text(view.width / 2, height / 2, "There is nothing to draw.", "tick", "middle"))
+        drawing.height = 90.0
+        drawing.add(text(view.width / 2, 50, "There is nothing to draw.", "tick", "middle"))
         return drawing
     edges = [edge for p in points for edge in (p.low, p.high) if edge is not None]
     ys = fit([p.y for p in points] + edges, bottom, top, log=figure.y_log, count=6 if view is WIDE else 5)
@@ -124,7 +125,7 @@ def ends_are_named(drawn: Sequence[Curve], view: View) -> bool:
 
 def _margin(drawn: Sequence[Curve], view: View) -> float:
     longest = max(len(curve.name) for curve in drawn)
-    return 54.0 + min(longest, 26) * view.character
+    return 54.0 + min(longest, 30) * view.character
 
 
 def _names(drawing: Drawing, drawn: Sequence[Curve], right: float, ys: Scale) -> None:
@@ -133,7 +134,7 @@ def _names(drawing: Drawing, drawn: Sequence[Curve], right: float, ys: Scale) ->
     places = spread([end[0] for end in ends], 17.0, drawing.top, drawing.bottom)
     for y, (_, index, curve) in zip(places, ends, strict=True):
         swatch = line(right + 14, y, right + 38, y, stroke(curve.style)) + marker(curve.style, right + 26, y)
-        name = text(right + 45, y + 4.5, shorten(curve.name, 26), "name")
+        name = text(right + 45, y + 4.5, shorten(curve.name, 30), "name")
         drawing.add(f'<g data-series="{index}">{swatch}{name}</g>')
 
 

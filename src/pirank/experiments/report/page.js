@@ -171,8 +171,13 @@ function readable(plot, spoken) {
     } else if (place.length === 2) {
       left = cx * scale + 16;
       if (left > space) left = cx * scale - tip.offsetWidth - 16;
-      above = y === null ? seen.top * scale : y * scale - tip.offsetHeight / 2;
-      above = Math.max(0, Math.min(above, seen.height * scale - tip.offsetHeight));
+      // It stands where the lines leave room: below the lowest of them, above the highest, or else at the pointer.
+      const heights = place[1].map(([, height]) => height * scale);
+      const low = seen.bottom * scale - tip.offsetHeight - 8;
+      const high = seen.top * scale;
+      if (Math.max(...heights) + 14 < low) above = low;
+      else if (Math.min(...heights) - 14 > high + tip.offsetHeight) above = high;
+      else above = Math.max(0, Math.min((y ?? 0) * scale - tip.offsetHeight / 2, seen.height * scale - tip.offsetHeight));
     } else {
       left = data.near === "y" ? cx * scale : cx * scale - tip.offsetWidth / 2;
       above = (place[1] + place[3]) * scale + 6;

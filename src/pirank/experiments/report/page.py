@@ -148,10 +148,8 @@ def _contents(report: Report) -> str:
 
 def _section(section: Section, index: int) -> str:
     items = "\n".join(_item(item, f"item-{index}-{place}") for place, item in enumerate(section.items, 1))
-    return (
-        f'<section id="section-{index}"><h2>{escape(section.title)}</h2>\n'
-        f'<div class="prose">{prose(section.text)}</div>\n{items}</section>'
-    )
+    said = f'<div class="prose">{prose(section.text)}</div>\n' if section.text.strip() else ""
+    return f'<section id="section-{index}"><h2>{escape(section.title)}</h2>\n{said}{items}</section>'
 
 
 def _item(item: Item, name: str) -> str:

@@ -58,7 +58,7 @@ def fit(
         if high / low < 1.5:
             low, high = low / 1.3, high * 1.3
         ticks = log_ticks(low, high, count)
-        return Scale(low, high, start, end, True, ticks, tuple(_log_label(tick) for tick in ticks))
+        return Scale(low, high, start, end, True, ticks, _log_labels(ticks))
     if high - low <= 1e-12 * max(abs(low), abs(high)):
         pad = abs(high) * 0.1 or 1.0
         low, high = low - pad, high + pad
@@ -140,5 +140,7 @@ def log_ticks(low: float, high: float, count: int) -> tuple[float, ...]:
     return tuple(10.0**exponent for exponent in range(first, last + 1, stride))
 
 
-def _log_label(value: float) -> str:
-    return plain(float(f"{value:.6g}")) if 1e-3 <= value < 1e6 else power(float(f"{value:.6g}"))
+def _log_labels(ticks: Sequence[float]) -> tuple[str, ...]:
+    exact = [float(f"{tick:.6g}") for tick in ticks]
+    plainly = all(1e-3 <= tick < 1e6 for tick in exact)
+    return tuple(plain(tick) if plainly else power(tick) for tick in exact)

@@ -157,10 +157,13 @@ def swatch(style: Style, filled: bool = False) -> str:
 
 
 def shorten(name: str, characters: int) -> str:
-    """A name cut to a number of characters, with an ellipsis.
+    """A name cut to a number of characters in its middle: names of one kind often differ at the end.
 
     Example:
-        >>> shorten("lambdarank-ndcg", 8)
-        'lambdar…'
+        >>> shorten("pirank-ndcg, depth 2, seed 17", 16)
+        'pirank-n…seed 17'
     """
-    return name if len(name) <= characters else name[: max(1, characters - 1)] + "…"
+    if len(name) <= characters:
+        return name
+    end = max(0, (characters - 1) // 2)
+    return name[: max(0, characters - 1 - end)] + "…" + (name[-end:] if end else "")

@@ -88,7 +88,9 @@ def _cell(table: Table, row: int, column: int, numeric: bool) -> str:
         text = f"<strong>{text}</strong>"
     if around:
         text += f' <span class="spread">{escape(around)}</span>'
-    attributes = ' class="number"' if numeric else ""
+    # A long name in the column that stays in place is set in several lines on a phone.
+    kind = "number" if numeric else "long" if column == 0 and len(shown(cell, heading)) > 18 else ""
+    attributes = f' class="{kind}"' if kind else ""
     key = cell.value if cell.sort is None else cell.sort
     if numeric:
         size = finite(key)
