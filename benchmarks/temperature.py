@@ -22,15 +22,17 @@ from pirank.metrics import NDCG
 LIST_SIZE = 100
 STEPS = 300
 TEMPERATURES = [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0]
+RELATIVE_TEMPERATURES = [0.0001, 0.001, 0.01, 0.1, 1.0]
 CUTOFFS = [1, 3, 10, LIST_SIZE]
 SEEDS = [0, 1, 2]
 RESULTS = Path(__file__).parent / "results" / "temperature.csv"
 
 
 def main() -> None:
-    """All temperatures at k = 10, and all cutoffs at τ = 1."""
-    grid = [(tau, 10) for tau in TEMPERATURES] + [(1.0, k) for k in CUTOFFS if k != 10]
-    rows = [run(tau, k, seed) for seed, (tau, k) in itertools.product(SEEDS, grid)]
+    """All temperatures at k = 10, raw and relative, and all cutoffs at τ = 1."""
+    grid = [(tau, False, 10) for tau in TEMPERATURES] + [(1.0, False, k) for k in CUTOFFS if k != 10]
+    grid += [(tau, True, 10) for tau in RELATIVE_TEMPERATURES]
+    rows = [run(tau, relative, k, seed) for seed, (tau, relative, k) in itertools.product(SEEDS, grid)]
     RESULTS.parent.mkdir(exist_ok=True)
     with RESULTS.open("w", newline="") as file:
         writer = csv.DictWriter(file, rows[0], lineterminator="\n")
@@ -38,7 +40,7 @@ def main() -> None:
         writer.writerows(rows)
 
 
-def run(tau: float, k: int, seed: int) -> dict[str, object]:
+def run(tau: float, relative: bool, k: int, seed: int) -> dict[str, object]:
     """One network trained with PiRank-NDCG@k at temperature τ, and its NDCG on other lists."""
     torch.manual_seed(seed)
     features, labels = lists_of(2000, seed)
@@ -49,7 +51,8 @@ def run(tau: float, k: int, seed: int) -> dict[str, object]:
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
     for _ in range(STEPS):
         chosen = torch.randint(len(features), (32,))
-        loss = pirank_ndcg_loss(network(features[chosen]).squeeze(-1), labels[chosen], k=k, temperature=tau)
+        scores = network(features[chosen]).squeeze(-1)
+        loss = pirank_ndcg_loss(scores, labels[chosen], k=k, temperature=tau, relative=relative)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -58,16 +61,16 @@ def run(tau: float, k: int, seed: int) -> dict[str, object]:
     with torch.no_grad():
         scores = network(features).squeeze(-1)
     ndcg = {f"ndcg@{cut}": round(NDCG(k=cut)(scores, labels).item(), 4) for cut in (1, 3, 10)}
-    spread = round(scores.std(-1).mean().item(), 4)
-    made_with = {"torch": torch.__version__, "machine": platform.machine()}
     return {
         "temperature": tau,
+        "relative": relative,
         "k": k,
         "seed": seed,
         "steps": STEPS,
         **ndcg,
-        "score_spread": spread,
-        **made_with,
+        "score_spread": round(scores.std(-1).mean().item(), 4),
+        "torch": torch.__version__,
+        "machine": platform.machine(),
     }
 
 

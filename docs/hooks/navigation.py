@@ -20,13 +20,12 @@ def on_config(config: Any) -> Any:
 def _existing(entries: list[Any], docs: Path, named: set[str]) -> list[Any]:
     kept: list[Any] = []
     for entry in entries:
-        if isinstance(entry, str):
-            if (docs / entry).exists():
-                named.add(entry)
-                kept.append(entry)
-        else:
-            ((title, inner),) = entry.items()
+        ((title, inner),) = entry.items() if isinstance(entry, dict) else [(None, entry)]
+        if isinstance(inner, list):
             pages = _existing(inner, docs, named)
             if pages:
                 kept.append({title: pages})
+        elif (docs / inner).exists():
+            named.add(inner)
+            kept.append(entry)
     return kept
