@@ -79,10 +79,11 @@ def draw(figure: BarFigure, view: View) -> Drawing:
     for value, label in zip(xs.ticks, xs.labels, strict=True):
         drawing.add(line(xs(value), top, xs(value), bottom, "grid"))
         drawing.add(text(xs(value), bottom + 18, label, "tick", "middle"))
+    drawing.add(line(xs(0.0), top, xs(0.0), bottom, "zero"))
     for index, name in enumerate(figure.categories):
         y = top + index * row
         if above:
-            drawing.add(text(left, y + 16, shorten(name, int((view.width - left) / view.character)), "name"))
+            drawing.add(text(0, y + 16, shorten(name, int(view.width / view.character)), "name"))
         else:
             drawing.add(text(left - 12, y + row / 2 + 4.5, shorten(name, 34), "name", "end"))
         start = y + (23.0 if above else 7.0)
@@ -101,7 +102,6 @@ def draw(figure: BarFigure, view: View) -> Drawing:
                     xs,
                 )
         drawing.places.append([0, round(y, 1), view.width, row])
-    drawing.add(line(xs(0.0), top, xs(0.0), bottom, "zero"))
     if figure.value_label:
         label = figure.value_label
         label += f" ({figure.unit})" if figure.unit and figure.unit not in label else ""
