@@ -106,10 +106,8 @@ def _target(
     Returns ``P values``, ranks first to last; and, by falling score, P's column sums and those of ``i·P_ij``.
     """
     by_label = NeuralRows(labels, mask, 1.0 if label_temperature is None else label_temperature)
-    place = torch.empty_like(matrix.order).scatter_(
-        -1, matrix.order, matrix.rank.long().expand_as(matrix.order)
-    )
-    place = place.gather(-1, by_label.order)
+    # The rank by score of the item at each rank by label.
+    place = matrix.order.argsort(-1).gather(-1, by_label.order)
     values = values.gather(-1, place[:, None].expand(-1, 2, -1))
     if label_temperature is None:
         means, column_sums, by_rank = _equal_parts(by_label, values)
