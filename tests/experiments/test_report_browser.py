@@ -53,13 +53,17 @@ WINS = win_loss("Queries won", ["pirank-ndcg", "softmax"], [60, 40], [10, 10], [
 GAINS = BarFigure(
     "Gain", "%", ["a loss whose name is quite long"], [BarSeries("g", [2.0], [-1.0], [5.0])], unit="%"
 )
+UNNAMED = Table(["", "n"], [["b", 1], ["a", 2]], "A table whose first column has no heading")
 GRID = HeatMap(
     "List sizes", "test", "train", ["10", "20"], ["10", "20"], [[0.1, 0.2], [0.3, 0.4]], bold={(1, 1)}
 )
 REPORT = Report(
     "A comparison",
     "With a `--very-long-option-name-that-does-not-break-anywhere=and-a-value-as-long-as-that` in it.",
-    [Section("Results", "As **found**.", [RESULTS, LINES]), Section("More", items=[WINS, GAINS, GRID])],
+    [
+        Section("Results", "As **found**.", [RESULTS, LINES]),
+        Section("More", items=[WINS, GAINS, GRID, UNNAMED]),
+    ],
     "pirank compare data --losses " + "ranknet," * 30,
     {"data": "/a/long/path" * 12, "torch": "2"},
     seconds=61.0,
@@ -283,7 +287,12 @@ def test_every_figure_has_its_name_in_the_accessibility_tree(page):
     }
     assert {"Learning curves", "Queries won", "Gain", "List sizes"} <= named
     tables = {n["name"]["value"] for n in nodes if n.get("role", {}).get("value") == "table" and "name" in n}
-    assert RESULTS.caption in tables
+    assert {RESULTS.caption, UNNAMED.caption} <= tables
+    buttons = [
+        n["name"]["value"] for n in nodes if n.get("role", {}).get("value") == "button" and "name" in n
+    ]
+    assert all(buttons)
+    assert "Name" in buttons
 
 
 def test_it_prints_in_light_colours(page):

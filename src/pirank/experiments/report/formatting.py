@@ -43,7 +43,7 @@ def number(value: object, digits: int | None = 4, *, signed: bool = False, unit:
     text = "∞" if math.isinf(real) else _magnitude(value, abs(real), digits)
     is_zero = not any(character in "123456789∞" for character in text)
     sign = MINUS if real < 0 and not is_zero else "+" if signed and real > 0 and not is_zero else ""
-    return sign + text + (f" {unit}" if unit else "")
+    return sign + text + (f" {unit.strip()}" if unit else "")
 
 
 def _magnitude(value: Real, size: float, digits: int | None) -> str:

@@ -43,6 +43,8 @@ function sortable(table) {
     const button = document.createElement("button");
     button.type = "button";
     button.className = "sort";
+    // A first column without a heading holds the names of the rows.
+    if (!head.textContent.trim()) button.setAttribute("aria-label", "Name");
     const arrow = document.createElement("i");
     arrow.setAttribute("aria-hidden", "true");
     arrow.textContent = "↓";
