@@ -11,12 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from pirank.commands.display import results_table, say, training_display
 from pirank.commands.reading import Reading
 from pirank.data import RankingData
 from pirank.training.checkpoint import read_checkpoint
 from pirank.training.devices import make_fabric
-from pirank.training.errors import Interrupted
+from pirank.training.errors import Interrupted, TrainingError
 from pirank.training.evaluation import evaluate
 from pirank.training.recipe import check, check_data, train_ranker
 from pirank.training.run import Run, write_whole
@@ -118,6 +120,15 @@ def carry_out(
             )
         except Interrupted as stopped:
             raise Interrupted(f"{stopped}, saved; go on with: pirank train --resume {run.path}") from None
+        except RuntimeError as error:
+            if fabric.world_size == 1 or (
+                not isinstance(error, torch.distributed.DistError) and "gloo" not in str(error)
+            ):
+                raise
+            raise TrainingError(
+                f"process {fabric.global_rank} lost the others: one of them died or was killed; go on with the same "
+                f"number of processes and --resume {run.path}"
+            ) from error
     if not first:
         return
     ranker.cpu().save(run.model_path)

@@ -56,8 +56,8 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """How far the training is, from 0 to 1."""
-        return self.step / max(self.steps, 1)
+        """How far the training is at the middle of the present step, from 0 to 1."""
+        return (self.step + 0.5) / max(self.steps, 1)
 
     def add(self, loss: float, gradient_norm: float, documents: int, seconds: float) -> None:
         """Count a step."""

@@ -56,7 +56,7 @@ class Settings:
     n_ensemble: int = 1
     loss: str = "pirank-ndcg"
     loss_options: Mapping[str, Any] = field(
-        default_factory=lambda: {"k": 10, "temperature": 0.05, "relative": True}
+        default_factory=lambda: {"k": 10, "temperature": 0.02, "relative": True}
     )
     temperature_schedule: str = "constant"
     temperature_end: float | None = None
@@ -69,7 +69,7 @@ class Settings:
     accumulate: int = 1
     epochs: int = 60
     steps: int | None = None
-    batch_size: int = 16
+    batch_size: int = 8
     batch_documents: int | None = None
     list_size: int | None = None
     metric: str = "ndcg@10"
