@@ -117,6 +117,8 @@ def test_calls_written_for_lightgbm_and_xgboost():
     of_lightgbm = quick().fit(X, y, group=group, eval_set=[(V, v)], eval_group=[valid_group], eval_at=[5, 10])
     of_xgboost = quick().fit(X, y, qid=qid, eval_set=[(V, v)], eval_qid=[valid_qid], verbose=False)
     np.testing.assert_array_equal(of_lightgbm.predict(V), of_xgboost.predict(V))
+    of_newer = quick().fit(X, y, group=group, eval_X=(V,), eval_y=(v,), eval_group=[valid_group])
+    np.testing.assert_array_equal(of_lightgbm.predict(V), of_newer.predict(V))
     best = max(record["ndcg@10"] for record in of_lightgbm.history_)
     assert of_lightgbm.score(V, v, group=valid_group) == pytest.approx(best, abs=1e-6)
 

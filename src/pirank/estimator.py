@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pirank import losses, metrics
 from pirank.data import RankingData, from_arrays
 from pirank.models import Ranker
+from pirank.query_rows import last_of, query_weights, split_qid
 from pirank.training.prediction import ranks_of
 from pirank.training.recipe import train_ranker
 from pirank.training.scoring import scores_of
@@ -122,6 +123,8 @@ class PiRanker(BaseEstimator):
         eval_set: Any = None,
         eval_qid: Any = None,
         eval_group: Any = None,
+        eval_X: Any = None,
+        eval_y: Any = None,
         eval_metric: str | None = None,
         eval_at: Any = None,
         verbose: Any = None,
@@ -137,6 +140,8 @@ class PiRanker(BaseEstimator):
             eval_set: ``(X, y)`` or a list of such pairs, the last of which decides which weights are kept.
             eval_qid: query ids of ``eval_set``, likewise.
             eval_group: group sizes of ``eval_set``, likewise.
+            eval_X: instead of ``eval_set``, as newer releases of LightGBM have it: one array or a tuple of them.
+            eval_y: the labels of ``eval_X``, likewise.
             eval_metric: the metric that decides; None: ``ndcg@k``.
             eval_at: accepted for the sake of scripts written for LightGBM; ``k`` is the cutoff.
             verbose: likewise; nothing is printed.
@@ -150,6 +155,8 @@ class PiRanker(BaseEstimator):
             if sample_weight is None
             else query_weights(sample_weight, qid if qid is not None else ids, data)
         )
+        if eval_X is not None:
+            eval_set = [(last_of(eval_X), last_of(eval_y))]
         valid = self._eval_data(eval_set, eval_qid, eval_group)
         if valid is None and self.validation_fraction is not None:
             if weights is not None:
@@ -278,10 +285,8 @@ class PiRanker(BaseEstimator):
         X, y = eval_set if isinstance(eval_set, tuple) and len(eval_set) == 2 else eval_set[-1]
         X, ids = split_qid(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float32, y_numeric=True, reset=False)
-        qid = last_of(eval_qid, len(y))
-        return self._data(
-            X, y, ids if qid is None and eval_group is None else qid, last_of(eval_group, len(y))
-        )
+        qid = last_of(eval_qid)
+        return self._data(X, y, ids if qid is None and eval_group is None else qid, last_of(eval_group))
 
     def _to_rank(self, X: Any, qid: Any, group: Any) -> tuple[RankingData, torch.Tensor]:
         """The rows grouped by query, and the row number of each of them."""
@@ -307,47 +312,11 @@ class PiRanker(BaseEstimator):
         return data, torch.from_numpy(order)
 
 
-def split_qid(X: Any) -> tuple[Any, np.ndarray | None]:
-    """A frame without its column ``qid``, and the column; anything else as it is, and None."""
-    columns = getattr(X, "columns", None)
-    if columns is None or "qid" not in list(columns):
-        return X, None
-    polars = type(X).__module__.partition(".")[0] == "polars"
-    return (X.drop("qid") if polars else X.drop(columns="qid")), np.asarray(X["qid"])
-
-
-def query_weights(weights: Any, qid: Any, data: RankingData) -> torch.Tensor:
-    """One weight a query of ``data``, from one a query (in the order of their first rows) or one a row."""
-    values = torch.as_tensor(np.asarray(weights, dtype=np.float32))
-    if bool((values < 0).any()) or not bool((values > 0).any()):
-        raise ValueError("sample_weight must have no weight below zero, and not all of them zero")
-    if values.shape == (len(data),):
-        return values
-    if values.shape != (data.documents,):
-        raise ValueError(
-            f"sample_weight must be one number a query, [{len(data)}], or a row, [{data.documents}]: "
-            f"got {list(values.shape)}"
-        )
-    if qid is not None:
-        grouped = from_arrays(values[:, None], None, qid=np.asarray(qid), sort_queries=True)
-        values = grouped.features[:, 0]
-    return torch.segment_reduce(values, "mean", offsets=data.offsets, initial=0)
-
-
 def option_names(loss: str) -> Sequence[str]:
     """The options of a loss, by its name."""
     made: Any = losses.get(loss)
     names: Sequence[str] = made.option_names()
     return names
-
-
-def last_of(given: Any, rows: int) -> Any:
-    """The last of several query id arrays or group sizes; one alone may be given without a list around it."""
-    if given is None:
-        return None
-    if isinstance(given, (list, tuple)) and len(given) and not np.isscalar(given[-1]):
-        return given[-1]
-    return given
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from pirank import metrics
 from pirank.data import RankingData, synthetic
@@ -172,6 +173,23 @@ def test_a_disk_that_cannot_be_written_is_told(tmp_path):
     checkpoints = Checkpoints(tmp_path / "folder" / "state.safetensors", 0.0)
     with pytest.raises(TrainingError, match=r"cannot write .* there is no checkpoint yet"):
         fit(network(), SoftmaxLoss(), linear_data(), settings=SETTINGS, checkpoints=checkpoints)
+
+
+def test_a_disk_that_fills_up_keeps_the_last_checkpoint(tmp_path, monkeypatch):
+    path, saved = tmp_path / "state.safetensors", []
+
+    def save_until_full(tensors, target, metadata):
+        if len(saved) == 3:
+            target.write_bytes(b"half of")
+            raise OSError(28, "No space left on device")
+        saved.append(target)
+        save_file(tensors, target, metadata=metadata)
+
+    monkeypatch.setattr("pirank.training.checkpoint.save_file", save_until_full)
+    with pytest.raises(TrainingError, match=r"No space left on device.*the checkpoint of step 3 is kept"):
+        fit(network(), SoftmaxLoss(), linear_data(), settings=SETTINGS, checkpoints=Checkpoints(path, 0.0))
+    assert read_checkpoint(path)[1]["progress"]["step"] == 3
+    assert [p.name for p in tmp_path.iterdir()] == ["state.safetensors"]
 
 
 def test_query_weights_of_0_take_queries_out():

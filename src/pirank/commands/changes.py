@@ -1,0 +1,49 @@
+"""From the options of a command line to changed settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from pirank.training.settings import Settings
+
+
+def changed(
+    settings: Settings, changes: dict[str, Any], of_model: dict[str, Any], of_loss: dict[str, Any]
+) -> Settings:
+    """Settings with what the options say; another model or loss drops the options of the one before."""
+    for name in ("clip", "patience"):
+        if changes.get(name) == 0:
+            changes[name] = None
+    keep_model = changes.get("model", settings.model) == settings.model
+    keep_loss = changes.get("loss", settings.loss) == settings.loss
+    return settings.changed(
+        **changes,
+        model_options={**(settings.model_options if keep_model else {}), **of_model},
+        loss_options={**(settings.loss_options if keep_loss else {}), **of_loss},
+    )
+
+
+def given(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were on the command line."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def widths(text: str) -> list[int]:
+    """``"256,128"`` as numbers."""
+    try:
+        return [int(width) for width in text.split(",") if width.strip()]
+    except ValueError:
+        raise ValueError(f"--hidden must be widths joined by commas, such as 256,128: got {text!r}") from None
+
+
+def pairs(option: str, texts: list[str] | None) -> dict[str, Any]:
+    """``["name=value", …]`` as a dictionary, the values read as YAML."""
+    result = {}
+    for text in texts or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"{option} must be NAME=VALUE, got {text!r}")
+        result[name.strip().replace("-", "_")] = yaml.safe_load(value)
+    return result
