@@ -14,6 +14,7 @@ from pirank.commands.info import info, losses
 from pirank.commands.predict import predict
 from pirank.commands.train import train
 from pirank.data.commands import app as data_commands
+from pirank.experiments.commands import compare
 from pirank.version import __version__
 
 app = typer.Typer(
@@ -42,7 +43,7 @@ def program(
 
 
 app.add_typer(data_commands, name="data")
-for command in (train, evaluate, predict, export, info, losses):
+for command in (train, evaluate, predict, compare, export, info, losses):
     app.command(command.__name__)(command)
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 Report = Callable[[dict[str, Any]], None]
+Measure = Callable[[nn.Module, nn.Module, RankingData], dict[str, float]]
 
 
 def fit(
@@ -43,6 +44,7 @@ def fit(
     report: Report | None = None,
     stop: Callable[[], bool] | None = None,
     weights: Tensor | None = None,
+    measure: Measure | None = None,
 ) -> Progress:
     """Train a network on queries, and leave it with the weights of its best validation.
 
@@ -58,6 +60,8 @@ def fit(
         report: told what happens, as dictionaries with an ``"event"``.
         stop: asked after every step; True saves and raises :class:`Interrupted`.
         weights: one weight a training query, ``[Q]``.
+        measure: at each validation it gets the network, the loss and the validation queries; what it finds is
+            reported beside the metric.
 
     Returns:
         The counters of the training, with the best validation metric and its step.
@@ -132,6 +136,8 @@ def fit(
                 if progress.improves(value, metrics.get(settings.metric).lower_is_better):
                     best = _weights(network)
                 record[settings.metric] = value
+                if measure is not None:
+                    record |= measure(network, loss, valid)
             stale = settings.patience is not None and progress.stale >= settings.patience
             progress.finished = last or stale
             if report is not None:

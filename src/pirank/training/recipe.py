@@ -15,7 +15,7 @@ from pirank.data import RankingData
 from pirank.models import Ranker
 from pirank.training.checkpoint import Checkpoints
 from pirank.training.devices import make_fabric
-from pirank.training.loop import Report, fit
+from pirank.training.loop import Measure, Report, fit
 from pirank.training.scoring import transformed
 from pirank.training.settings import Settings
 
@@ -37,6 +37,8 @@ def train_ranker(
     report: Report | None = None,
     stop: Callable[[], bool] | None = None,
     weights: Tensor | None = None,
+    loss: Callable[[], nn.Module] | None = None,
+    measure: Measure | None = None,
 ) -> Ranker:
     """Train a ranker from its settings; the state of the program's own random numbers is left as it was.
 
@@ -50,6 +52,8 @@ def train_ranker(
         report: told what happens, as dictionaries with an ``"event"`` and the number of the ``"member"``.
         stop: asked after every step; True saves and raises :class:`Interrupted`.
         weights: one weight a training query, ``[Q]``.
+        loss: makes the loss, instead of the settings' name and options.
+        measure: what else is reported at each validation; see :func:`fit`.
 
     Example:
         >>> from pirank.data import synthetic
@@ -83,7 +87,7 @@ def train_ranker(
             path = None if checkpoints is None else checkpoints / f"member-{i}.safetensors"
             fit(
                 member if ahead else _WithTransform(ranker.transform, member),
-                make_loss(settings),
+                make_loss(settings) if loss is None else loss(),
                 train,
                 valid,
                 settings=settings.changed(seed=settings.seed + i),
@@ -93,6 +97,7 @@ def train_ranker(
                 report=_numbered(report, i),
                 stop=stop,
                 weights=weights,
+                measure=measure,
             )
         ranker.eval()
         for member in ranker.members:

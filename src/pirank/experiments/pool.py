@@ -1,0 +1,145 @@
+"""Many trials, several at a time, each in a process of its own with its share of the cores."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pirank.experiments.trial import Stop, Store, Trial
+from pirank.training import Interrupted
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+
+Told = Callable[[Trial, "str | None", float], None]
+"""Called after each trial: which, what went wrong (None: nothing), and the seconds it took."""
+
+
+def run_all(
+    trials: Sequence[Trial], root: Path, *, jobs: int | None = None, told: Told, stop: Stop
+) -> dict[str, str]:
+    """Run all trials that are not finished yet; what went wrong, by the name of the trial.
+
+    Args:
+        trials: in the order in which they are started.
+        root: the comparison's folder.
+        jobs: trials at a time; None: as many as there are cores. Each gets cores / jobs threads.
+        told: called after each trial, from this process.
+        stop: asked all the time; True stops the trials that run, which save what they have.
+
+    Raises:
+        Interrupted: someone asked to stop.
+    """
+    cores = os.cpu_count() or 1
+    jobs = cores if jobs is None else jobs
+    if jobs < 1:
+        raise ValueError(f"jobs must be at least 1, got {jobs}")
+    # Not less for a few trials at the end: how sums are split over threads decides their last digits.
+    threads = max(1, cores // jobs)
+    store = Store(root)
+    waiting = [trial for trial in trials if not store.finished(trial)]
+    failed: dict[str, str] = {}
+
+    def done(trial: Trial, problem: str | None, seconds: float) -> None:
+        if problem is not None:
+            failed[trial.name] = problem
+        told(trial, problem, seconds)
+
+    if min(jobs, len(waiting)) <= 1:
+        with _with_threads(threads):
+            for trial in waiting:
+                done(trial, *_run(trial, root, threads, stop))
+                if stop():
+                    raise Interrupted(_said(trials, store))
+        return failed
+    _in_processes(waiting, root, min(jobs, len(waiting)), threads, done, stop)
+    if stop() and not all(store.finished(trial) or trial.name in failed for trial in trials):
+        raise Interrupted(_said(trials, store))
+    return failed
+
+
+def _said(trials: Sequence[Trial], store: Store) -> str:
+    finished = sum(store.finished(trial) for trial in trials)
+    return f"stopped with {finished} of {len(trials)} trials finished; the same command goes on from there"
+
+
+def _in_processes(
+    trials: Sequence[Trial],
+    root: Path,
+    jobs: int,
+    threads: int,
+    done: Callable[[Trial, str | None, float], None],
+    stop: Stop,
+) -> None:
+    context = multiprocessing.get_context("spawn")
+    stopping = context.Event()
+    with ProcessPoolExecutor(jobs, context, _prepare, (threads, stopping)) as pool:
+        futures: dict[Future[tuple[str | None, float]], Trial] = {}
+        left = list(trials)
+        while left or futures:
+            while left and len(futures) < jobs and not stopping.is_set():
+                trial = left.pop(0)
+                futures[pool.submit(_run_in_process, trial, root, threads)] = trial
+            ready, _ = wait(futures, _SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
+            for future in ready:
+                trial = futures.pop(future)
+                problem, seconds = future.result()
+                if not (stopping.is_set() and problem is not None):
+                    done(trial, problem, seconds)
+            if stop() and not stopping.is_set():
+                stopping.set()
+            if stopping.is_set() and not futures:
+                return
+
+
+def _run(trial: Trial, root: Path, threads: int, stop: Stop | None) -> tuple[str | None, float]:
+    began = time.perf_counter()
+    try:
+        Store(root).run(trial, threads=threads, stop=stop)
+    except Interrupted as stopped:
+        return str(stopped), time.perf_counter() - began
+    except (ValueError, RuntimeError, OSError, ImportError) as error:
+        return " ".join(str(error).split()) or type(error).__name__, time.perf_counter() - began
+    return None, time.perf_counter() - began
+
+
+@contextlib.contextmanager
+def _with_threads(threads: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+_asked_to_stop: list[Any] = []
+
+
+def _prepare(threads: int, stopping: Any) -> None:
+    """Set up a process: its threads, Ctrl-C left to the parent, and an end with it."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(threads)
+    _asked_to_stop.append(stopping)
+    parent = multiprocessing.parent_process()
+
+    def end_with_parent() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def _run_in_process(trial: Trial, root: Path, threads: int) -> tuple[str | None, float]:
+    return _run(trial, root, threads, _asked_to_stop[0].is_set)

@@ -1,0 +1,220 @@
+"""Where a comparison's data comes from: a public set by name, files, a folder of folds, or the synthetic task."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from pirank.data import RankingData, Splits, check_same_features, load, read, synthetic
+from pirank.data.catalogue import CATALOGUE
+
+_ENDINGS = ("", ".txt", ".svm", ".parquet", ".csv", ".tsv", ".arrow", ".feather")
+_ARCHIVES = ("", ".gz", ".xz", ".bz2", ".zst")
+_VALIDATION_NAMES = ("vali", "valid", "validation")
+_SHARES = (0.6, 0.2, 0.2)
+_SYNTHETIC = {"queries": 400, "list_size": 100, "reveal_columns": True}
+
+Files = dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set that can be split into folds.
+
+    Attributes:
+        name: as in the tables.
+        kind: ``"named"``: a public set; ``"files"``; or ``"synthetic"``.
+        folds: the folds there are.
+        files: the files of each fold's ``train``, ``vali`` and ``test``; a fold with ``train`` only is split by query.
+        folder: where a public set lies.
+        options: of the synthetic task.
+        size: bytes of all files, so that other data under the same name is not taken for this.
+    """
+
+    name: str
+    kind: str
+    folds: tuple[int, ...] = (1,)
+    files: dict[int, Files] = field(default_factory=dict)
+    folder: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    size: int = 0
+
+    def splits(self, fold: int, cache: Path | None = None) -> Splits:
+        """Training, validation and test queries of a fold; what was read is kept in the folder ``cache``."""
+        if self.kind == "synthetic":
+            return _synthetic_splits(self.options)
+        if self.kind == "named":
+            about = CATALOGUE[self.name]
+            part: dict[str, Any] = {about.parts_are: fold} if about.parts else {}
+            return load(self.name, self.folder, **part, cache=cache or False)
+        files = self.files[fold]
+        parts: dict[str, RankingData] = {s: read(paths, cache=cache or False) for s, paths in files.items()}
+        if set(parts) == {"train"}:
+            return Splits(*parts["train"].split(_SHARES, seed=fold))
+        width = max(part.features.shape[1] for part in parts.values())
+        for split, paths in files.items():  # svmlight text leaves out zeros, so that a file may look narrower
+            if parts[split].features.shape[1] != width:
+                parts[split] = read(paths, features=width, cache=cache or False)
+        check_same_features(**parts)
+        return Splits(parts["train"], parts["vali"], parts["test"])
+
+    def description(self) -> dict[str, Any]:
+        """What tells this data from other data: plain values without the place it lies at."""
+        return {"name": self.name, "kind": self.kind, "options": self.options, "size": self.size}
+
+
+def source_of(text: str, folds: tuple[int, ...] | None = None) -> Source:
+    """The data set that a command line names.
+
+    ``synthetic`` (also ``synthetic:queries=500:list_size=60``) is the paper's synthetic task. ``NAME`` or
+    ``NAME=FOLDER`` is one of the public sets. ``PATH`` or ``LABEL=PATH`` is a file, which is split by query, or a
+    folder that holds ``train``, ``vali`` and ``test`` files, or folds: ``Fold1/train.txt`` and so on, or five parts
+    ``S1.txt`` to ``S5.txt`` or ``Fold1.test.txt`` to ``Fold5.test.txt``, of which fold k trains on parts k to k + 2,
+    validates on k + 3 and tests on k + 4, in a circle.
+
+    Args:
+        text: see above.
+        folds: only these; None: all there are.
+
+    Example:
+        >>> source_of("synthetic:queries=50").options["queries"]
+        50
+    """
+    label, equals, place = text.partition("=")
+    if not equals:
+        label, place = "", text
+    if text == "synthetic" or text.startswith("synthetic:"):
+        source = Source("synthetic", "synthetic", options=_synthetic_options(text))
+    elif (label or text) in CATALOGUE and not (not equals and Path(text).exists()):
+        source = _named(label or text, place if equals else None)
+    else:
+        source = _of_path(label, Path(place))
+    if folds is None:
+        return source
+    for fold in folds:
+        if fold not in source.folds:
+            raise ValueError(f"{source.name} has the folds {_listed(source.folds)}, not {fold}")
+    kept = {fold: source.files[fold] for fold in folds if fold in source.files}
+    return Source(source.name, source.kind, folds, kept, source.folder, source.options, source.size)
+
+
+@lru_cache(maxsize=2)
+def _synthetic_cached(key: tuple[tuple[str, Any], ...]) -> Splits:
+    options = dict(key)
+    seed, queries = options.pop("seed", 0), options.pop("queries")
+    # As many queries as asked for to train on, a quarter as many to validate on, and half as many to test on.
+    parts = (
+        synthetic(max(round(share * queries), 2), **options, seed=3 * seed + i)
+        for i, share in enumerate((1.0, 0.25, 0.5))
+    )
+    return Splits(*parts)
+
+
+def _synthetic_splits(options: dict[str, Any]) -> Splits:
+    return _synthetic_cached(tuple(sorted(options.items())))
+
+
+def _synthetic_options(text: str) -> dict[str, Any]:
+    options: dict[str, Any] = dict(_SYNTHETIC)
+    for pair in text.split(":")[1:]:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"synthetic takes options as synthetic:queries=500:list_size=60, got {text!r}")
+        options[name.replace("-", "_")] = yaml.safe_load(value)
+    return options
+
+
+def _named(name: str, folder: str | None) -> Source:
+    about = CATALOGUE[name]
+    folds = tuple(range(1, about.parts + 1)) if about.parts_are == "fold" and about.parts else (1,)
+    given = folder if folder is not None else os.environ.get("PIRANK_DATA")
+    place = None if given is None else Path(given).expanduser().absolute()
+    size = 0
+    if place is not None:
+        # $PIRANK_DATA holds other sets, too; a folder that was named holds this one.
+        inside = [place / each for each in about.folders]
+        looked_in = [each for each in inside if each.is_dir()] or ([place] if folder is not None else [])
+        size = sum(file.stat().st_size for each in looked_in for file in each.rglob("*") if _is_data(file))
+    return Source(name, "named", folds, folder=None if place is None else str(place), size=size)
+
+
+def _is_data(path: Path) -> bool:
+    return path.is_file() and any(str(path).endswith(f".txt{archive}") for archive in _ARCHIVES)
+
+
+def _of_path(label: str, path: Path) -> Source:
+    path = path.expanduser().absolute()
+    if not path.exists():
+        near = "" if label else f" (and no public data set is called so; known: {', '.join(CATALOGUE)})"
+        raise FileNotFoundError(f"{path}: there is no such file or folder{near}")
+    name = label or re.split(r"[.]", path.name)[0]
+    folds = {1: {"train": [str(path)]}} if path.is_file() else _layout(path)
+    paths = {file for files in folds.values() for each in files.values() for file in each}
+    return Source(name, "files", tuple(folds), folds, size=sum(Path(file).stat().st_size for file in paths))
+
+
+def _layout(folder: Path) -> dict[int, Files]:
+    plain = _three(folder)
+    if plain is not None:
+        return {1: plain}
+    folds = {fold: found for fold in range(1, 21) if (found := _three(folder / f"Fold{fold}")) is not None}
+    if folds:
+        return folds
+    for pattern in ("S{}", "Fold{}.test"):
+        parts = [_file(folder, pattern.format(part)) for part in range(1, 6)]
+        present = [part for part in parts if part is not None]
+        if len(present) == 5:
+            return {
+                k + 1: {
+                    "train": [present[(k + step) % 5] for step in range(3)],
+                    "vali": [present[(k + 3) % 5]],
+                    "test": [present[(k + 4) % 5]],
+                }
+                for k in range(5)
+            }
+    raise ValueError(
+        f"{folder} holds no splits that are known: expected train, vali and test files, Fold1/train.txt and so on, "
+        "S1.txt to S5.txt, or Fold1.test.txt to Fold5.test.txt (each also compressed, or as .parquet or .csv)"
+    )
+
+
+def _three(folder: Path) -> Files | None:
+    train, test = _file(folder, "train"), _file(folder, "test")
+    vali = next((found for name in _VALIDATION_NAMES if (found := _file(folder, name))), None)
+    if train is None or test is None or vali is None:
+        return None
+    return {"train": [train], "vali": [vali], "test": [test]}
+
+
+def _file(folder: Path, stem: str) -> str | None:
+    for ending in _ENDINGS:
+        for archive in _ARCHIVES:
+            path = folder / f"{stem}{ending}{archive}"
+            if path.is_file():
+                return str(path)
+    return None
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def counts_of(source: Source, cache: Path | None = None) -> tuple[dict[str, Any], list[str]]:
+    """Queries, documents, features and blank queries of the first fold, and what the reader warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        splits = source.splits(source.folds[0], cache)
+    row: dict[str, Any] = {"folds": len(source.folds), "features": splits.train.features.shape[1]}
+    for name, part in splits._asdict().items():
+        summary = part.describe()
+        row[f"{name} queries"] = summary.queries
+        row[f"{name} documents"] = summary.documents
+        row[f"{name} blank"] = summary.blank_queries
+    return row, [str(warning.message) for warning in caught]

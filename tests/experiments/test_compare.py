@@ -1,0 +1,215 @@
+"""Comparisons: the winners of a case worked out by hand, and the same table however often it was stopped."""
+
+from __future__ import annotations
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from experiments.fake_sets import write_letor
+from pirank.cli import app
+from pirank.experiments.commands import with_settings
+from pirank.experiments.compare import Plan
+from pirank.experiments.comparison_report import results_table
+from pirank.experiments.methods import gbdt_method, loss_method, scores_method
+from pirank.experiments.protocol import protocol
+from pirank.experiments.report.tables import to_csv
+from pirank.experiments.sources import source_of
+from pirank.training import Interrupted, Settings
+
+TINY = ["--set", "model.hidden=[8]", "--set", "transform=none", "--steps", "6", "--set", "validate_every=3"]
+
+
+@pytest.fixture(scope="module")
+def letor(tmp_path_factory):
+    """Train, vali and test files of LETOR text."""
+    folder = tmp_path_factory.mktemp("letor") / "small"
+    for i, (split, queries) in enumerate((("train", 20), ("vali", 8), ("test", 10))):
+        write_letor(folder / f"{split}.txt", queries, features=5, seed=i, first=1 + 100 * i)
+    return folder
+
+
+def run(*arguments, code=0):
+    """Run the program in this process."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def rows_of(report):
+    """The rows of a report's results.csv."""
+    return list(csv.DictReader((report / "results.csv").read_text().splitlines()))
+
+
+def test_winners_are_those_of_a_case_worked_out_by_hand(tmp_path):
+    # Ten queries of two documents, the first relevant: NDCG@1 is 1 where it is scored higher, else 0.
+    lines = [f"{grade} qid:{query} 1:{grade}" for query in range(10) for grade in (1, 0)]
+    for split in ("train", "vali", "test"):
+        (tmp_path / f"{split}.txt").write_text("\n".join(lines) + "\n")
+
+    def scores(name, right):
+        values = [score for query in range(10) for score in ((1, 0) if query < right else (0, 1))]
+        path = tmp_path / f"{name}.scores"
+        path.write_text("\n".join(map(str, values)))
+        return scores_method(f"{name}={path}")
+
+    methods = [scores("nine", 9), scores("eight", 8), scores("three", 3)]
+    source = source_of(f"hand={tmp_path}")
+    findings = Plan([source], methods).run(tmp_path / "out", jobs=1)
+    # nine − eight: one 1 among ten, mean 0.1, deviation √0.1, t = 1, p = 0.17 > 0.05.
+    # nine − three: six 1s, mean 0.6, deviation √(2.4/9), t = 3.67, p = 0.0026 < 0.05.
+    found = findings.compared(source).metrics["ndcg@1"]
+    assert found.best == "nine"
+    assert found.p_values["eight"] == pytest.approx(0.1717, abs=1e-4)
+    assert found.p_values["three"] == pytest.approx(0.0026, abs=1e-4)
+    table = results_table(findings, source)
+    assert [table.cell(row, 1).value for row in range(3)] == [0.9, 0.8, 0.3]
+    assert [table.cell(row, 1).bold for row in range(3)] == [True, True, False]
+    # ARP is 1 where the relevant document is first and 2 where it is second: lower is better.
+    arp = next(column for column in range(9) if table.column(column).name == "ARP")
+    assert [table.cell(row, arp).value for row in range(3)] == pytest.approx([1.1, 1.2, 1.7])
+    assert [table.cell(row, arp).bold for row in range(3)] == [True, True, False]
+
+
+def without_seconds(findings, source):
+    """The table's CSV without the last column, the training time."""
+    return [line.rsplit(",", 1)[0] for line in to_csv(results_table(findings, source)).splitlines()]
+
+
+@pytest.mark.parametrize("looks", [4, 11, 23])
+def test_a_stopped_comparison_goes_on_to_the_same_table(letor, tmp_path, looks):
+    source = source_of(str(letor))
+    settings = Settings(
+        steps=6, validate_every=2, model_options={"hidden": [8]}, transform="standard", checkpoint_seconds=0
+    )
+    plan = Plan([source], [loss_method("ranknet"), loss_method("pirank-ndcg")], seeds=2, settings=settings)
+    expected = without_seconds(plan.run(tmp_path / "whole", jobs=1), source)
+    asked = 0
+
+    def stop():  # asked after every step
+        nonlocal asked
+        asked += 1
+        return asked >= looks
+
+    with pytest.raises(Interrupted, match=r"of 4 trials finished; the same command goes on"):
+        plan.run(tmp_path / "stopped", jobs=1, stop=stop)
+    ran = []
+    findings = plan.run(tmp_path / "stopped", jobs=1, told=lambda trial, *_: ran.append(trial.name))
+    assert without_seconds(findings, source) == expected
+    assert len(ran) == 4 - (looks - 1) // 7  # six steps and one look between trials: what was finished stays
+    assert not list((tmp_path / "stopped" / "unfinished").glob("*"))
+
+
+def test_an_interrupted_program_goes_on_where_it_was(letor, tmp_path):
+    command = [
+        sys.executable, "-m", "pirank", "compare", str(letor), "--losses", "ranknet,softmax", "--seeds", "1",
+        "--jobs", "2", "--out", "report", "--set", "model.hidden=[8]", "--set", "transform=none",
+        "--steps", "150", "--set", "validate_every=5", "--set", "patience=null", "--set", "epochs=1000",
+    ]  # fmt: skip
+    paths = [str(Path(__file__).parents[2] / "src"), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    deadline = time.monotonic() + 120
+    while not list((tmp_path / "report").glob("unfinished/*/metrics.jsonl")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "no trial was begun"
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, output + errors
+    assert "the same command goes on from there" in errors
+    assert not (tmp_path / "report" / "report.html").exists()
+    resumed = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert resumed.returncode == 0, resumed.stderr
+    assert (tmp_path / "report" / "report.html").exists()
+    assert {row["method"] for row in rows_of(tmp_path / "report")} == {"ranknet", "softmax"}
+
+
+def test_compare_writes_html_markdown_csv_and_pictures(letor, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    scores = tmp_path / "theirs.txt"
+    rows = len((letor / "test.txt").read_text().splitlines())
+    scores.write_text("\n".join(str(row % 5) for row in range(rows)))
+    result = run(
+        "compare", letor, "--losses", "ranknet,pirank-ndcg:k=3", "--seeds", "2", "--out", tmp_path / "out",
+        "--scores", f"theirs={scores}", "--empty", "zero", *TINY,
+    )  # fmt: skip
+    out = tmp_path / "out"
+    markdown = (out / "report.md").read_text()
+    assert "count as 0" in markdown
+    assert "| theirs |" in markdown
+    assert "one-sided paired t-test" in markdown
+    assert (out / "tables").is_dir()
+    assert (out / "figures").is_dir()
+    assert str(out / "report.html") in result.output.replace("\n", "")
+    rows = rows_of(out)
+    assert {row["queries"] for row in rows if row["metric"] == "ndcg@10"} == {"10"}  # the blank one, too
+    assert {row["queries"] for row in rows if row["metric"] == "arp"} == {"9"}
+    # Nothing is run again, and another seed adds its trials only.
+    again = run(
+        "compare", letor, "--losses", "ranknet,pirank-ndcg:k=3", "--seeds", "3", "--out", tmp_path / "out",
+        "--empty", "skip", *TINY,
+    )  # fmt: skip
+    assert "6 trials, 4 of them finished already" in again.output
+
+
+def test_trees_join_with_the_same_tuning_budget(letor, tmp_path):
+    pytest.importorskip("lightgbm")
+    pytest.importorskip("xgboost")
+    source = source_of(str(letor))
+    methods = [gbdt_method("lightgbm"), gbdt_method("xgboost")]
+    plan = Plan([source], methods, seeds=1, tune=2)
+    assert len(plan.trials()) == 4
+    findings = plan.run(tmp_path, jobs=1)
+    assert findings.failed == {}
+    for method in methods:
+        validation = [findings.outcome(source, 1, method, 0).facts["validation"]]
+        tried = [findings_of.facts["validation"] for findings_of in _candidates(plan, tmp_path, method)]
+        assert validation == [max(tried)]
+
+
+def _candidates(plan, root, method):
+    from pirank.experiments.trial import Store
+
+    return [Store(root).load(trial) for trial in plan.candidates(plan.sources[0], 1, method, 0)]
+
+
+def test_a_failing_method_does_not_take_the_others_with_it(tmp_path):
+    source = source_of("synthetic:queries=8:list_size=5")  # real-valued labels: no grades for trees
+    settings = with_settings(Settings(steps=2), ["model.hidden=[4]", "transform=none"])
+    plan = Plan([source], [loss_method("ranknet"), gbdt_method("lightgbm")], 1, settings, protocol())
+    findings = plan.run(tmp_path, jobs=1)
+    assert [method.label for method in findings.methods_of(source)] == ["ranknet"]
+    assert "whole-number grades" in next(iter(findings.failed.values()))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "no data was named"),
+        (["synthetic", "--losses", "pirank-ndcgg"], "did you mean 'pirank-ndcg'"),
+        (["synthetic", "--losses", "ranknet,ranknet"], "twice"),
+        (["synthetic", "--losses", "pirank-ndcg:kk=3"], "no option 'kk'"),
+        (["synthetic", "--gbdt", "lightgmb"], "lightgbm"),
+        (["synthetic", "--scores", "theirs"], "NAME=PATH"),
+        (["nowhere"], "there is no such file"),
+        (["synthetic", "--folds", "2"], "has the folds 1, not 2"),
+        (["synthetic", "--set", "epoch=3"], "epoch"),
+        (["synthetic", "--baseline", "softmaxx"], "softmax"),
+    ],
+)
+def test_a_wrong_argument_is_told_before_any_work(arguments, message, tmp_path):
+    result = run("compare", *arguments, "--out", tmp_path / "out", code=2)
+    assert message in result.output
+    assert not (tmp_path / "out").exists()
