@@ -1,9 +1,8 @@
 """Regular svmlight text, a block at a time, without looking at single lines.
 
-A regular line is ``label qid:id index:value index:value …``. Take ``qid:`` away, and every line is a row of
-pairs: (label, id), then (index, value) again and again. So one array of the separators' positions gives every
-    token of the
-block, one cast turns all tokens into numbers, and the separators' kinds prove that the lines had this shape.
+A regular line is ``label qid:id index:value index:value …``. Without the word ``qid``, every line is a row of pairs:
+(label, id), then (index, value) again and again. So one array of the separators' positions gives every token of the
+block, one cast turns all tokens into numbers, and the separators themselves prove that the lines had this shape.
 Whatever has not is left to the reader of single lines, which knows what is wrong with it.
 """
 
@@ -11,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +17,10 @@ import pyarrow.compute as pc
 
 _NEWLINE, _SPACE, _COLON = 10, 32, 58
 _EXACT = 2.0**53
+_QID = np.frombuffer(b"qid", np.uint8)
+# Tabs and carriage returns separate as spaces do; other control characters are nothing a line may hold.
+_SEPARATORS = np.arange(256, dtype=np.uint8)
+_SEPARATORS[[9, 11, 12, 13]] = _SPACE
 
 _COMMENT = re.compile(rb"[ ]*#[^\n]*")
 _COMMENT_OF_LINE = re.compile(rb"[^#\n]*(?:#([^\n]*))?\n")
@@ -65,68 +67,86 @@ def parse_regular(text: bytes) -> Rows | None:
         text = re.sub(rb"(?m)^[ \t]*\n", b"", text)
         doc_ids = _doc_ids(text)
         text = _COMMENT.sub(b"", text)
-    if b"\r" in text or b"\t" in text:
-        text = _tidy(text)
-    bare = _without_qid(text) or _without_qid(_tidy(text))
-    if bare is None:
+    tokens = _tokens(text)
+    if tokens is None:
         return None
-    separators, kinds = _separators(bare)
-    if len(separators) == 0 or separators[0] == 0 or (np.diff(separators) == 1).any():
-        # Two separators in a row: spaces or lines too many.
-        bare = _tidy(bare)
-        separators, kinds = _separators(bare)
-    starts = _row_starts(kinds)
-    if starts is None:
+    rows = _row_starts(tokens)
+    if rows is None:
         return None
-    numbers = _numbers(bare, separators, starts)
+    numbers = _numbers(text, tokens, rows)
     if numbers is None:
         return None
     pairs, query_ids = numbers
-    return _rows(pairs, starts, query_ids, doc_ids)
+    return _rows(pairs, rows, query_ids, doc_ids)
 
 
-def _without_qid(text: bytes) -> bytes | None:
-    """The text without ``qid:``, if it stands once in each line, after a space, and there is no other q."""
-    # Looking for a single letter is many times faster than looking for a word that starts with a space.
-    first, *pieces = text.split(b"q")
-    before = [first, *pieces[:-1]]
-    once = all(piece.startswith(b"id:") and piece.count(b"\n") == 1 for piece in pieces)
-    if not pieces or not once or b"\n" in first or not all(piece.endswith(b" ") for piece in before):
-        return None
-    return b"".join([first, *(piece[3:] for piece in pieces)])
+@dataclass
+class _Tokens:
+    """What stands between separators, ``qid`` left out.
+
+    Attributes:
+        starts: where each token starts, ``[n]``.
+        ends: where it ends.
+        kinds: what separates it from the next: a space, a colon or a newline.
+    """
+
+    starts: np.ndarray
+    ends: np.ndarray
+    kinds: np.ndarray
 
 
-def _separators(text: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Where the separators stand, and what they are."""
+def _tokens(text: bytes) -> _Tokens | None:
+    """The tokens of lines whose second token is ``qid:``; the id starts after it."""
     chars = np.frombuffer(text, np.uint8)
     places = np.flatnonzero((chars == _COLON) | (chars <= _SPACE))
-    return places, chars[places]
-
-
-def _tidy(text: bytes) -> bytes:
-    """Single spaces, no space at either end of a line, no empty line."""
-    if b"\r" in text:
-        text = text.replace(b"\r\n", b"\n")
-    if b"\t" in text:
-        text = text.replace(b"\t", b" ")
-    if b"  " in text:
-        text = re.sub(rb" {2,}", b" ", text)
-    if b" \n" in text:
-        text = text.replace(b" \n", b"\n")
-    if b"\n " in text:
-        text = text.replace(b"\n ", b"\n")
-    if b"\n\n" in text:
-        text = re.sub(rb"\n{2,}", b"\n", text)
-    return text.lstrip(b" \n") if text[:1] in (b" ", b"\n") else text
-
-
-def _row_starts(kinds: np.ndarray) -> np.ndarray | None:
-    """Index of each row's first pair, if the separators' kinds are those of regular lines."""
-    if len(kinds) % 2:
+    kinds = _SEPARATORS[chars[places]]
+    starts = np.zeros_like(places)
+    starts[1:] = places[:-1] + 1
+    filled = places > starts
+    if not filled.all():
+        strongest = _strongest(kinds, filled)
+        if strongest is None:
+            return None
+        starts, places, kinds = starts[filled], places[filled], strongest
+    lasts = np.flatnonzero(kinds == _NEWLINE)
+    if len(lasts) == 0:
         return None
+    words = np.zeros_like(lasts)
+    words[1:] = lasts[:-1] + 1
+    words += 1
+    # Each line has a label, the word qid and an id.
+    if (words >= lasts).any() or (places[words] - starts[words] != 3).any() or (kinds[words] != _COLON).any():
+        return None
+    if (chars[starts[words, None] + np.arange(3)] != _QID).any() or (
+        starts[words + 1] != places[words] + 1
+    ).any():
+        return None
+    others = np.ones(len(places), bool)
+    others[words] = False
+    return _Tokens(starts[others], places[others], kinds[others])
+
+
+def _strongest(kinds: np.ndarray, filled: np.ndarray) -> np.ndarray | None:
+    """What separates the tokens where spaces and newlines stand together; None if anything else does with them."""
+    first = np.flatnonzero(filled)
+    if len(first) == 0:
+        return None
+    # A separator after an empty token belongs to the run of separators before it.
+    blank = (kinds == _SPACE) | (kinds == _NEWLINE)
+    blank_before = np.ones_like(blank)
+    blank_before[1:] = blank[:-1]
+    if not (blank & blank_before)[~filled].all():
+        return None
+    ended = np.logical_or.reduceat(kinds == _NEWLINE, first)
+    return np.where(ended, _NEWLINE, kinds[first]).astype(np.uint8)
+
+
+def _row_starts(tokens: _Tokens) -> np.ndarray | None:
+    """Index of each row's first pair, if what separates the tokens is what does in regular lines."""
+    kinds = tokens.kinds
     ends = np.flatnonzero(kinds == _NEWLINE)
     lines = len(ends)
-    if lines == 0 or (ends % 2 == 0).any():
+    if len(kinds) % 2 or (ends % 2 == 0).any():
         return None
     starts = np.zeros(lines, np.int64)
     starts[1:] = (ends[:-1] + 1) // 2
@@ -139,42 +159,43 @@ def _row_starts(kinds: np.ndarray) -> np.ndarray | None:
     return starts if regular else None
 
 
-def _numbers(text: bytes, separators: np.ndarray, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def _numbers(text: bytes, tokens: _Tokens, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """All tokens as pairs ``[pairs, 2]``, and the query ids ``[rows]``; None if one is not a number."""
-    offsets = np.zeros(len(separators) + 1, np.int32)
-    offsets[1:] = separators
-    offsets[1:] -= np.arange(len(separators), dtype=np.int32)
-    joined = text.translate(None, b" :\n")
-    tokens = pa.Array.from_buffers(
-        pa.string(), len(separators), [None, pa.py_buffer(offsets), pa.py_buffer(joined)]
-    )
     try:
-        pairs = _cast(tokens).reshape(-1, 2)
-        ids = pairs[starts, 1]
-        whole = (ids == np.floor(ids)) & (np.abs(ids) < _EXACT)
-        if whole.all():
+        pairs = _cast(text, tokens, None)
+        ids = pairs[rows, 1]
+        if ((ids == np.floor(ids)) & (np.abs(ids) < _EXACT)).all():
             return pairs, ids.astype(np.int64)
     except pa.ArrowInvalid:
         pass
-    return _numbers_and_text_ids(tokens, starts)
-
-
-def _numbers_and_text_ids(tokens: Any, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """As :func:`_numbers`, for query ids that are text or beyond the whole numbers a float holds exactly."""
-    places = 2 * starts + 1
-    others = np.ones(len(tokens), bool)
-    others[places] = False
-    flat = np.zeros(len(tokens))
+    # Query ids that are text, or beyond the whole numbers a float holds exactly.
+    places = 2 * rows + 1
     try:
-        flat[others] = _cast(tokens.filter(pa.array(others)))
-        ids = [query_id(text) for text in tokens.take(pa.array(places)).to_pylist()]
+        pairs = _cast(text, tokens, places)
+        bounds = zip(tokens.starts[places].tolist(), tokens.ends[places].tolist(), strict=True)
+        ids = np.empty(len(rows), object)
+        ids[:] = [query_id(text[start:end].decode()) for start, end in bounds]
     except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
-    if "" in ids:
-        return None
-    array = np.empty(len(ids), object)
-    array[:] = ids
-    return flat.reshape(-1, 2), array
+    return pairs, ids
+
+
+def _cast(text: bytes, tokens: _Tokens, but: np.ndarray | None) -> np.ndarray:
+    """The tokens as pairs of numbers, those at ``but`` left out.
+
+    To Arrow the text is an array of strings as it stands: every other one is a token, those between are missing.
+    """
+    count = len(tokens.ends)
+    offsets = np.empty(2 * count + 1, np.int32)
+    offsets[0:-1:2], offsets[1::2], offsets[-1] = tokens.starts, tokens.ends, tokens.ends[-1]
+    present = np.full((2 * count + 7) // 8, 0b01010101, np.uint8)
+    if but is not None:
+        np.bitwise_and.at(present, 2 * but // 8, ~(1 << (2 * but % 8)).astype(np.uint8))
+    strings = pa.Array.from_buffers(
+        pa.string(), 2 * count, [pa.py_buffer(present), pa.py_buffer(offsets), pa.py_buffer(text)]
+    )
+    numbers = pc.cast(strings, pa.float64())
+    return np.frombuffer(numbers.buffers()[1], np.float64, 2 * count).reshape(-1, 2, 2)[:, :, 0]
 
 
 def query_id(text: str) -> int | str:
@@ -188,10 +209,6 @@ def query_id(text: str) -> int | str:
     except ValueError:
         return text
     return int(number) if number == np.floor(number) and abs(number) < _EXACT else text
-
-
-def _cast(tokens: Any) -> np.ndarray:
-    return np.asarray(pc.cast(tokens, pa.float64()).to_numpy(zero_copy_only=True))
 
 
 def _rows(
