@@ -197,6 +197,17 @@ def test_several_tables_of_one_set(tmp_path: Path) -> None:
         read(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "text", ["3.4028235e38 qid:1 1:3.4028235e38\n", "qid,label,x\n1,3.4028235e38,3.4028235e38\n"]
+)
+def test_the_largest_float32_in_its_short_form_is_read(tmp_path: Path, text: str) -> None:
+    path = tmp_path / ("data.csv" if "," in text else "data.txt")
+    path.write_text(text)
+    data = read(path)
+    assert data.labels is not None
+    assert data.labels.item() == data.features.item() == torch.finfo(torch.float32).max
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     edits=st.lists(st.tuples(st.integers(0, 60), st.binary(max_size=2), st.integers(0, 2)), max_size=4),

@@ -16,7 +16,8 @@ from pirank.data.ranking_data import RankingData
 from pirank.data.sources import text_blocks
 from pirank.data.tables import Columns, number
 
-_LARGEST = float(np.finfo(np.float32).max)
+# The smallest number that float32 rounds to infinity: its largest, 3.4028235e38 in short, and half a step.
+_BEYOND = float(np.finfo(np.float32).max) + 2.0**103
 
 
 def delimiter_of(path: Path) -> str:
@@ -121,7 +122,7 @@ def _problem(
 
 def _single(text: str) -> bool:
     value = number(text)
-    return math.isfinite(value) and abs(value) <= _LARGEST
+    return math.isfinite(value) and abs(value) < _BEYOND
 
 
 def _ids(texts: list[str]) -> np.ndarray:

@@ -10,7 +10,8 @@ from pirank.data.errors import DataError, SkippedLines
 from pirank.data.sources import TextBlock
 from pirank.data.svmlight_blocks import Rows, doc_id, query_id
 
-_LARGEST = float(np.finfo(np.float32).max)
+# The smallest number that float32 rounds to infinity: its largest, 3.4028235e38 in short, and half a step.
+_BEYOND = float(np.finfo(np.float32).max) + 2.0**103
 
 
 def parse_lines(block: TextBlock, skipped: SkippedLines | None, features: int | None = None) -> Rows:
@@ -113,7 +114,7 @@ def _number(text: bytes, what: str) -> float:
         raise _LineError(f"{what} is {_shown(text)}, not a number")
     if not math.isfinite(number):
         raise _LineError(f"{what} is {_shown(text)}: only finite numbers can be ranked")
-    if abs(number) > _LARGEST:
+    if abs(number) >= _BEYOND:
         raise _LineError(f"{what} is {_shown(text)}, beyond the largest float32")
     return number
 
