@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pirank.models.exporting import exporting
+
 # Values sorted at once: keeps the memory of a large file's transform flat.
 _VALUES_AT_A_TIME = 8_000_000
 
@@ -57,7 +59,7 @@ class QueryRank(nn.Module):
         super().__init__()
 
     def forward(self, features: Tensor, offsets: Tensor | None = None) -> Tensor:
-        if torch.compiler.is_exporting():
+        if exporting():
             above = (features[:, None] > features[None]).to(features.dtype).sum(1)
             below = (features[:, None] < features[None]).to(features.dtype).sum(1)
             return (above - below) / (above.new_full((), features.shape[0]) - 1).clamp(min=1)

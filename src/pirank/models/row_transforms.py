@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from pirank.models.exporting import exporting
+
 _ROWS_AT_A_TIME = 65536
 _ROWS_FOR_QUANTILES = 200_000
 
@@ -103,7 +105,7 @@ class QuantileNormalise(nn.Module):
                 self.y[column] = 0
 
     def forward(self, features: Tensor) -> Tensor:
-        if torch.compiler.is_exporting():
+        if exporting():
             return self._as_sum_of_ramps(features)
         x = self.x
         columns = features.T.contiguous()
