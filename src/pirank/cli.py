@@ -15,6 +15,7 @@ from pirank.commands.predict import predict
 from pirank.commands.train import train
 from pirank.data.commands import app as data_commands
 from pirank.experiments.commands import compare
+from pirank.experiments.reproduce.commands import app as reproduce_commands
 from pirank.version import __version__
 
 app = typer.Typer(
@@ -43,6 +44,7 @@ def program(
 
 
 app.add_typer(data_commands, name="data")
+app.add_typer(reproduce_commands, name="reproduce")
 for command in (train, evaluate, predict, compare, export, info, losses):
     app.command(command.__name__)(command)
 

@@ -42,7 +42,7 @@ def check_folder(root: Path) -> None:
     if root.is_file():
         raise ValueError(f"{root} is a file, not a folder for a report")
     if root.is_dir() and any(root.iterdir()):
-        known = ("trials", "unfinished", "data", "report.html")
+        known = ("trials", "unfinished", "data", "timings", "report.html")
         if not any((root / name).exists() for name in known):
             raise ValueError(f"the folder {root} is not empty: choose another --out")
 
