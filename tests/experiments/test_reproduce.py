@@ -7,9 +7,9 @@ import re
 
 import pytest
 import torch
-from experiments.fake_sets import write_mslr, write_yahoo
 from typer.testing import CliRunner
 
+from experiments.fake_sets import write_mslr, write_yahoo
 from pirank.cli import app
 from pirank.experiments.reproduce.depth import PairwiseNeuralSort, time_of
 from pirank.experiments.reproduce.effort import Effort
