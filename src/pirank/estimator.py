@@ -19,7 +19,7 @@ from pirank.data import RankingData, from_arrays
 from pirank.models import Ranker
 from pirank.query_rows import last_of, query_weights, split_qid
 from pirank.training.prediction import ranks_of
-from pirank.training.recipe import train_ranker
+from pirank.training.recipe import default_loss_options, train_ranker
 from pirank.training.scoring import scores_of
 from pirank.training.settings import Settings
 
@@ -241,9 +241,8 @@ class PiRanker(BaseEstimator):
     def _settings(self, by_column: bool, eval_metric: str | None) -> Settings:
         known = option_names(self.loss)
         of_loss = {"k": self.k, "temperature": self.temperature, "relative": self.relative}
-        defaults = Settings().loss_options if self.loss == Settings().loss else {}
         of_loss = {
-            **defaults,
+            **default_loss_options(self.loss),
             **{n: v for n, v in of_loss.items() if n in known and (v is not None or n == "k")},
         }
         of_model: dict[str, Any] = {"hidden": list(self.hidden), "dropout": self.dropout}

@@ -115,3 +115,20 @@ def test_a_missing_value_is_told_with_its_column_and_row(tmp_path, ranker, data)
 def test_columns_of_the_same_name_are_replaced():
     table = prediction.with_columns(pa.table({"score": ["old"], "x": [1]}), score=np.array([2.5]))
     assert table.to_pydict() == {"x": [1], "score": [2.5]}
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path, ranker):
+    def peak(groups):
+        path, seen = tmp_path / f"{groups}.parquet", []
+        columns = {name: np.random.default_rng(0).normal(size=20_000).astype(np.float32) for name in NAMES}
+        columns |= {f"kept{i}": columns["a"] for i in range(20)}
+        with pa.parquet.ParquetWriter(path, pa.table({"qid": np.arange(20_000), **columns}).schema) as writer:
+            for group in range(groups):
+                writer.write_table(pa.table({"qid": np.arange(20_000) // 50 + 400 * group, **columns}))
+        before = pa.total_allocated_bytes()
+        predict_file(
+            ranker, path, tmp_path / "out.csv", progress=lambda rows: seen.append(pa.total_allocated_bytes())
+        )
+        return max(seen) - before
+
+    assert peak(30) < 2 * peak(6)

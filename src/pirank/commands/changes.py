@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from pirank.training.recipe import default_loss_options
 from pirank.training.settings import Settings
 
 
@@ -17,11 +18,11 @@ def changed(
         if changes.get(name) == 0:
             changes[name] = None
     keep_model = changes.get("model", settings.model) == settings.model
-    keep_loss = changes.get("loss", settings.loss) == settings.loss
+    loss_options = default_loss_options(changes.get("loss", settings.loss), settings)
     return settings.changed(
         **changes,
         model_options={**(settings.model_options if keep_model else {}), **of_model},
-        loss_options={**(settings.loss_options if keep_loss else {}), **of_loss},
+        loss_options={**loss_options, **of_loss},
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from pirank.models import Ranker
-from pirank.training.streams import Progress, whole_queries
+from pirank.training.streams import Block, Progress, whole_queries
 
 
 def predict_file(
@@ -54,14 +55,15 @@ def predict_file(
     if not source.exists():
         raise FileNotFoundError(f"{source}: there is no such file")
     try:
-        for block in whole_queries(
+        blocks = whole_queries(
             source,
             ranker.in_features,
             query=query,
             features=features or ranker.feature_names,
             not_features=(label,),
             progress=progress,
-        ):
+        )
+        for block in read_ahead(blocks):
             offsets = block.offsets()
             with torch.inference_mode():
                 scores = ranker(block.features, offsets)
@@ -79,6 +81,15 @@ def predict_file(
             with closing(writer):
                 partial.unlink(missing_ok=True)
     return rows
+
+
+def read_ahead(blocks: Iterator[Block]) -> Iterator[Block]:
+    """The same blocks, each read while the one before it is worked on."""
+    with ThreadPoolExecutor(1) as reader:
+        following = reader.submit(next, blocks, None)
+        while (block := following.result()) is not None:
+            following = reader.submit(next, blocks, None)
+            yield block
 
 
 def ranks_of(scores: Tensor, offsets: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -124,6 +124,30 @@ class _WithTransform(nn.Module):
 def make_loss(settings: Settings) -> nn.Module:
     """The loss that the settings name."""
     return losses.get(settings.loss, **settings.loss_options)
+
+
+def default_loss_options(loss: str, settings: Settings | None = None) -> dict[str, Any]:
+    """The options a loss starts from: those of the settings if it is their loss, or its own.
+
+    Losses that sort keep the settings' temperature, which is relative and means the same for each of them.
+
+    Example:
+        >>> default_loss_options("pirank-arp")
+        {'temperature': 0.02, 'relative': True}
+        >>> default_loss_options("softmax")
+        {}
+    """
+    settings = settings or Settings()
+    if loss == settings.loss:
+        return dict(settings.loss_options)
+    made: Any = losses.get(loss)
+    if not {"temperature", "relative"} <= set(made.option_names()):
+        return {}
+    return {
+        name: settings.loss_options[name]
+        for name in ("temperature", "relative")
+        if name in settings.loss_options
+    }
 
 
 def check(settings: Settings) -> None:

@@ -153,7 +153,7 @@ def _table(
 ) -> Iterator[Block]:
     try:
         if kind == "parquet":
-            file = pa.parquet.ParquetFile(path)
+            file = pa.parquet.ParquetFile(path, pre_buffer=False)  # pre-buffering keeps all of the file
             names, batches = file.schema_arrow.names, file.iter_batches(_ROWS)
         elif kind == "csv":
             names = csv_header(path)
@@ -209,7 +209,7 @@ def _block(batch: Any, chosen: Sequence[str], query: str, path: Path, first_row:
         if column.null_count or not pa.types.is_floating(column.type):
             column = column.cast(pa.float64(), safe=False)
         features[place] = column.to_numpy(zero_copy_only=False)
-    rows = torch.from_numpy(features).T
+    rows = torch.from_numpy(features).T.contiguous()
     if not bool(rows.sum().isfinite()) and not bool(rows.isfinite().all()):
         row, column = (int(i) for i in (~rows.isfinite()).nonzero()[0])
         raise DataError(
