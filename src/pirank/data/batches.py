@@ -158,8 +158,8 @@ class RaggedBatches(Schedule):
                 start, stop = int(document_bounds[i]), int(document_bounds[i + 1])
                 chosen = rows[start:stop]
                 yield Batch(
-                    data.features.index_select(0, chosen),
-                    None if data.labels is None else data.labels.index_select(0, chosen),
+                    _rows_of(data.features, chosen),
+                    None if data.labels is None else _rows_of(data.labels, chosen),
                     offsets[first : last + 1] - start,
                     None,
                     queries[first:last],
@@ -233,16 +233,18 @@ class FixedSizeBatches(Schedule):
         data = self._data
         keys = None
         if self._cut == "shuffle":
-            drawn = np.random.default_rng([self._seed, epoch, 1]).random(data.documents)
-            keys = torch.from_numpy(drawn).to(data.device)
+            keys = np.random.default_rng([self._seed, epoch, 1]).random(data.documents, np.float32)
         position = torch.arange(self._list_size, device=data.device)
         for window in _windows(batches, self._lengths):
             queries = torch.from_numpy(np.concatenate(window))
             rows, offsets = data.document_index(queries.to(data.device))
             if keys is not None:
-                # Query number plus a number below 1: sorting it shuffles every query within itself.
-                place = torch.repeat_interleave(offsets.diff()).to(torch.float64) + keys[rows]
-                rows = rows[place.argsort()]
+                # Query number plus a number below 1, exact in float64: sorting it shuffles each query within itself.
+                # The same draw and sort wherever the data is, so that a seed gives the same lists on every device.
+                numbers = rows.numpy(force=True)
+                places = np.repeat(np.arange(len(queries), dtype=np.float64), self._lengths[queries.numpy()])
+                places += keys[numbers]
+                rows = torch.from_numpy(numbers[places.argsort()]).to(data.device)
             lengths = offsets.diff()
             first = 0
             for batch in window:
@@ -259,14 +261,27 @@ class FixedSizeBatches(Schedule):
             labels = None if data.labels is None else data.labels.new_zeros(shape)
             return Batch(data.features.new_zeros(*shape, width), labels, None, mask, queries)
         chosen = rows[index.reshape(-1)]
-        features = data.features.index_select(0, chosen).reshape(*shape, width)
+        features = _rows_of(data.features, chosen).reshape(*shape, width)
         if features.device.type == "cpu":
             # Touches the padding only; on a GPU, finding it would make the program wait.
-            features.view(-1, width)[(~mask).view(-1).nonzero()[:, 0]] = 0
+            features.numpy()[~mask.numpy()] = 0
         else:
             features.masked_fill_(~mask[..., None], 0)
-        labels = None if data.labels is None else torch.where(mask, data.labels[chosen].reshape(shape), 0)
+        labels = (
+            None
+            if data.labels is None
+            else torch.where(mask, _rows_of(data.labels, chosen).reshape(shape), 0)
+        )
         return Batch(features, labels, None, mask, queries)
+
+
+def _rows_of(table: Tensor, rows: Tensor) -> Tensor:
+    """The rows of a table, where the table is."""
+    if table.device.type == "cpu":
+        # One thread copies as fast as memory gives. PyTorch would share the copy among all threads and wait for
+        # the last, which on a busy machine takes many times as long.
+        return torch.from_numpy(table.numpy().take(rows.numpy(), axis=0))
+    return table.index_select(0, rows)
 
 
 def _windows(batches: list[np.ndarray], lengths: np.ndarray) -> Iterator[list[np.ndarray]]:

@@ -146,8 +146,12 @@ class RankingData:
         lengths = self.offsets[queries + 1] - starts
         offsets = torch.zeros(len(queries) + 1, dtype=torch.int64, device=self.device)
         torch.cumsum(lengths, 0, out=offsets[1:])
-        shift = torch.repeat_interleave(starts - offsets[:-1], lengths)
-        return shift + torch.arange(len(shift), device=self.device), offsets
+        if self.device.type == "cpu":
+            # Batches are made of this: NumPy's one thread never waits for another, as PyTorch's do on a busy machine.
+            shift = np.repeat((starts - offsets[:-1]).numpy(), lengths.numpy())
+            return torch.from_numpy(shift + np.arange(len(shift))), offsets
+        shifts = torch.repeat_interleave(starts - offsets[:-1], lengths)
+        return shifts + torch.arange(len(shifts), device=self.device), offsets
 
     def split(self, fractions: Sequence[float], seed: int = 0) -> tuple[RankingData, ...]:
         """Cut into parts by query, at random; each part keeps the queries' order.
