@@ -158,6 +158,8 @@ def test_another_feature_count_at_predict_time(run, files, tmp_path):
     (tmp_path / "wide.txt").write_text("0 qid:1 1:1 5:2\n")
     failing(run, "predict", "r", "wide.txt", "-o", "out.csv")
     failing(run, "evaluate", "r", "wide.txt")
+    (tmp_path / "narrow.txt").write_text("0 qid:1 1:1 2:2\n1 qid:1 1:1 2:2\n")
+    failing(run, "predict", "r", "narrow.txt", "-o", "out.csv")
     assert "no model" in failing(run, "predict", "nowhere", files / "test.txt", "-o", "out.csv")
     (tmp_path / "r" / "model.safetensors").write_bytes(b"x" * 100)
     assert "damaged" in failing(run, "predict", "r", files / "test.txt", "-o", "out.csv")
