@@ -124,17 +124,17 @@ def _once(block: Block, seen: set[Any], path: Path) -> Block:
 
 
 def _svmlight(path: Path, width: int, progress: Progress | None) -> Iterator[Block]:
-    widest = 0
+    dense = 0  # as long as every line names the same features: text that leaves out zeros does not
     for text in text_blocks(path, block_bytes=_TEXT_BLOCK, progress=progress):
         rows = parse_regular(text.text)
         if rows is None or rows.width > width:
             rows = parse_lines(text, None, width)
         features = np.zeros((len(rows), width), np.float32)
         if rows.columns is None:
-            widest = max(widest, rows.values.shape[1])
+            dense = max(dense, rows.values.shape[1])
             features[:, : rows.values.shape[1]] = rows.values
         else:
-            widest = max(widest, int(rows.columns.max(initial=-1)) + 1)
+            dense = width
             features[np.repeat(np.arange(len(rows)), rows.counts), rows.columns] = rows.values
         ids = rows.query_ids
         if ids.dtype == object and not all(isinstance(each, int) for each in ids):
@@ -143,13 +143,8 @@ def _svmlight(path: Path, width: int, progress: Progress | None) -> Iterator[Blo
         if rows.doc_ids is not None:
             kept["doc_id"] = pa.array(rows.doc_ids, pa.string())
         yield Block(torch.from_numpy(features), ids, pa.table(kept))
-    if 0 < widest < width:
-        raise DataError(
-            f"the largest feature index is {widest}, but the model was trained on {width} features: "
-            f"other features would be taken for its own; if the last ones are only left out because they are 0, "
-            f"write {width}:0 into one row",
-            path=str(path),
-        )
+    if 0 < dense < width:
+        raise DataError(f"every line has {dense} features, the model was trained on {width}", path=str(path))
 
 
 def _table(
