@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +166,15 @@ def test_files_that_are_no_tables(tmp_path: Path) -> None:
         read(csv(tmp_path, CSV), label="grade")
     with pytest.raises(DataError, match="different formats"):
         read([csv(tmp_path, CSV), csv(tmp_path, "1 qid:1 1:1\n", "e.txt")])
+
+
+def test_packed_tables(tmp_path: Path) -> None:
+    packed = gzip.compress(CSV.encode() * 1 + b"9,1,4,d\n" * 5000)
+    (tmp_path / "a.csv.gz").write_bytes(packed)
+    assert read(tmp_path / "a.csv.gz", features=["price"]).documents == 5003
+    (tmp_path / "b.csv.gz").write_bytes(packed[:-20])
+    with pytest.raises(DataError, match="the archive is damaged or cut short"):
+        read(tmp_path / "b.csv.gz", features=["price"])
 
 
 def table() -> Any:

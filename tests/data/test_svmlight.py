@@ -366,3 +366,14 @@ def test_further_rows_of_the_same_queries(real_data: Path) -> None:
     assert (len(data), data.documents) == (1692, 61644)
     assert data.doc_ids is not None
     assert str(data.doc_ids[0]).startswith("GX")
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])
+def test_progress_counts_the_bytes_on_disk(tmp_path: Path, suffix: str) -> None:
+    text = "".join(f"{n % 3} qid:{n // 7} 1:{n * 7919 % 1000} 2:{n * n % 977}\n" for n in range(60000))
+    raw = text.encode() if not suffix else compressions()[suffix](text.encode())  # type: ignore[operator]
+    path = written(tmp_path, raw, f"a.txt{suffix}")
+    steps: list[int] = []
+    read_svmlight([path], block_bytes=1 << 16, progress=steps.append)
+    assert sum(steps) == path.stat().st_size
+    assert sum(step > 0 for step in steps) > 1

@@ -20,7 +20,7 @@ Progress = Callable[[int], None]
 """Called with the number of bytes of the files on disk that were read since the last call."""
 
 BLOCK_BYTES = 1 << 20
-_LONGEST_LINE = 1 << 28
+_LONGEST_LINE = 1 << 26
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ARCHIVES = (".gz", ".xz", ".lzma", ".bz2", ".zst")
 _TEXT = (".txt", ".svm", ".svmlight", ".libsvm", ".letor", ".dat")
@@ -93,9 +93,16 @@ class TextBlock:
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """A file for reading, decompressed; whatever a damaged archive raises becomes a :class:`DataError`."""
+    with _opened(path) as (stream, _):
+        yield stream
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """As :func:`opened`, and the file as it is on disk, whose position says how far the reading is."""
     try:
-        with contextlib.closing(_open(path)) as stream:
-            yield stream
+        with path.open("rb") as packed, contextlib.closing(_unpacked(path, packed)) as stream:
+            yield stream, packed
     except (EOFError, lzma.LZMAError, zlib.error, OSError) as problem:
         # bz2 and gzip report damage as an OSError without a number; with one, the operating system speaks.
         if isinstance(problem, OSError) and problem.errno is not None:
@@ -103,23 +110,23 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
         raise DataError(f"the archive is damaged or cut short ({problem})", path=str(path)) from None
 
 
-def _open(path: Path) -> Any:
+def _unpacked(path: Path, packed: IO[bytes]) -> Any:
     suffix = path.suffix.lower()
     if suffix == ".gz":
-        return gzip.open(path, "rb")
+        return gzip.GzipFile(fileobj=packed)
     if suffix in (".xz", ".lzma"):
-        return lzma.open(path, "rb")
+        return lzma.LZMAFile(packed)
     if suffix == ".bz2":
-        return bz2.open(path, "rb")
+        return bz2.BZ2File(packed)
     if suffix == ".zst":
-        return ZstdFile(path)
-    return open(path, "rb")
+        return ZstdFile(path, packed)
+    return packed
 
 
 class ZstdFile:
     """A zstandard archive, read front to back; one cut short raises EOFError, as gzip's reader does."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, packed: IO[bytes]) -> None:
         try:
             import zstandard
         except ImportError:
@@ -127,7 +134,7 @@ class ZstdFile:
         self._error = zstandard.ZstdError
         self._start = zstandard.ZstdDecompressor().decompressobj
         self._frame = self._start()
-        self._file = path.open("rb")
+        self._file = packed
         self._ready = b""
         self._begun = False
 
@@ -164,13 +171,8 @@ class ZstdFile:
                 self._frame = self._start()
         return b"".join(pieces)
 
-    def tell_packed(self) -> int:
-        """How far the file on disk has been read."""
-        return self._file.tell()
-
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """There is nothing to give back: the file is another's."""
 
 
 def text_blocks(
@@ -180,21 +182,19 @@ def text_blocks(
     line = 1
     rest = b""
     seen = 0
-    size = path.stat().st_size
-    packed = path.suffix.lower() in _ARCHIVES
-    with opened(path) as stream:
+    with _opened(path) as (stream, packed):
         while chunk := stream.read(max(block_bytes, len(_BYTE_ORDER_MARK))):
             if line == 1 and not rest:
                 chunk = chunk.removeprefix(_BYTE_ORDER_MARK)
-            if progress is not None and not packed:
-                progress(len(chunk))
-                seen += len(chunk)
+            if progress is not None:
+                progress(packed.tell() - seen)
+                seen = packed.tell()
             end = chunk.rfind(b"\n") + 1
             if end == 0:
                 rest += chunk
                 if len(rest) > _LONGEST_LINE:
                     raise DataError(
-                        "the line is longer than 256 MiB: is this a text file?", path=str(path), line=line
+                        "the line is longer than 64 MiB: is this a text file?", path=str(path), line=line
                     )
                 continue
             text = rest + chunk[:end] if rest else chunk[:end]
@@ -203,5 +203,3 @@ def text_blocks(
             line += text.count(b"\n")
     if rest:
         yield TextBlock(path, line, rest + b"\n")
-    if progress is not None:
-        progress(max(size - seen, 0))
