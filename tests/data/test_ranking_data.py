@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -171,3 +174,15 @@ def test_rows_of_a_frame_with_missing_values_are_refused_or_counted() -> None:
     assert data.skipped.count == 3
     assert data.describe().skipped_lines == 3
     assert "query id 'qid' is missing" in str(data.skipped.examples[2])
+
+
+def test_arrays_that_may_not_be_written_to(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame, grades = pandas.DataFrame({"a": [1, 2], "b": [0.5, 3]}), pandas.Series([1, 0])
+    data = from_arrays(frame, grades, qid=pandas.Series(["x", "y"]))
+    assert data.features.tolist() == [[1, 0.5], [2, 3]]
+    assert data.query_ids.tolist() == ["x", "y"]
+    np.save(tmp_path / "x.npy", np.ones((3, 2), np.float32))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    assert from_arrays(mapped, np.zeros(3)).features.data_ptr() == mapped.ctypes.data
+    assert pickle.loads(pickle.dumps(data)).query_ids.tolist() == ["x", "y"]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pirank.data.errors import DataError
 from pirank.data.grouping import group_rows
-from pirank.data.ranking_data import RankingData
+from pirank.data.ranking_data import RankingData, tensor_of
 
 
 def from_arrays(
@@ -43,7 +43,7 @@ def from_arrays(
     """
     features = _features(X)
     rows = features.shape[0]
-    labels = None if y is None else torch.as_tensor(y if isinstance(y, Tensor) else np.asarray(y))
+    labels = None if y is None else tensor_of(y)
     if labels is not None and labels.dim() == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     doc_ids = None if doc_ids is None else np.asarray(doc_ids)
@@ -68,7 +68,7 @@ def _features(X: Any) -> Tensor:
     if hasattr(X, "toarray"):
         X = X.toarray()
     try:
-        features = X if isinstance(X, Tensor) else torch.as_tensor(np.asarray(X))
+        features = tensor_of(X)
     except TypeError:
         raise DataError(f"X must hold numbers, got an array of {np.asarray(X).dtype}") from None
     if features.dim() != 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -54,7 +55,7 @@ class RankingData:
         *,
         skipped: SkippedLines | None = None,
     ) -> None:
-        features = torch.as_tensor(features)
+        features = tensor_of(features)
         if features.dim() != 2:
             raise DataError(f"features must be [documents, features], got {list(features.shape)}")
         self.features: Tensor = features.to(torch.float32)
@@ -271,8 +272,23 @@ class RankingData:
         return index.to(torch.int64) % len(self)
 
 
+def tensor_of(values: Any) -> Tensor:
+    """Numbers of any kind as a tensor, an array of float32 without a copy."""
+    if isinstance(values, Tensor):
+        return values
+    array = np.asarray(values)
+    if array.flags.writeable:
+        return torch.as_tensor(array)
+    if array.dtype != np.float32:
+        return torch.as_tensor(array.copy())
+    with warnings.catch_warnings():
+        # PyTorch warns of writing to what NumPy holds read-only, as a file mapped into memory: nothing here writes.
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.from_numpy(array)
+
+
 def _as_labels(labels: Any, features: Tensor) -> Tensor:
-    tensor = torch.as_tensor(labels)
+    tensor = tensor_of(labels)
     if tensor.shape != (features.shape[0],):
         raise DataError(
             f"labels must be one number a document, [{features.shape[0]}]: got {list(tensor.shape)}"
