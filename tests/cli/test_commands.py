@@ -8,6 +8,7 @@ import pyarrow.parquet
 import pytest
 import yaml
 
+from pirank.cli import main
 from pirank.models import Ranker
 from pirank.training import PRESETS
 
@@ -179,6 +180,17 @@ def test_export(run, files, tmp_path, format, name):
     assert "checked against the model" in out
     assert (tmp_path / "r" / name).exists()
     assert "did you mean 'onnx'" in failing(run, "export", "r", "--format", "onxx")
+
+
+def test_debug_may_stand_anywhere_on_the_command_line(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["pirank", "info", "nowhere", "--debug"])
+    with pytest.raises(FileNotFoundError, match="no model at nowhere"):
+        main()
+    monkeypatch.setattr("sys.argv", ["pirank", "info", "nowhere"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "error: no model at nowhere\n"
 
 
 def test_bad_lines_can_be_left_out_and_what_was_read_kept(run, files, tmp_path):

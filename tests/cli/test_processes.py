@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -42,7 +43,7 @@ def train(files):
 
 def test_killed_or_interrupted_it_ends_with_the_same_weights(tmp_path, train):
     """Uninterrupted; killed with SIGKILL and resumed; stopped with Ctrl-C and resumed: three equal models."""
-    many = ("--epochs", "40", "--checkpoint-seconds", "0", "--n-ensemble", "2")
+    many = ("--epochs", "20", "--checkpoint-seconds", "0", "--n-ensemble", "2")
     whole, killed, stopped = (
         start(tmp_path, *train, *many, "--out", name) for name in ("whole", "killed", "stopped")
     )
@@ -87,8 +88,16 @@ def test_two_processes_make_the_steps_of_one(tmp_path, train):
         assert first == pytest.approx(second, rel=1e-4)
 
 
-def test_the_console_entry_and_debug_anywhere(tmp_path):
-    out, _ = finish(start(tmp_path, "--version"))
-    assert out.startswith("pirank ")
-    _, err = finish(start(tmp_path, "info", "nowhere", "--debug"), code=1)
-    assert "Traceback" in err
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the other process in /proc")
+def test_a_dead_process_ends_the_others_with_a_message(tmp_path, train):
+    first = start(
+        tmp_path, *train, "--epochs", "100000", "--devices", "2", "--out", "r", "--checkpoint-seconds", "0"
+    )
+    wait_for(tmp_path / "r" / "checkpoints" / "member-0.safetensors", first)
+    children = Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()
+    (second,) = [int(p) for p in children if b"--devices" in Path(f"/proc/{p}/cmdline").read_bytes()]
+    os.kill(second, signal.SIGKILL)
+    _, err = finish(first, code=2)
+    assert "lost the others" in err
+    assert "--resume r" in err
+    assert (tmp_path / "r" / "checkpoints" / "member-0.safetensors").exists()

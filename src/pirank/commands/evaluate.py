@@ -19,7 +19,7 @@ from pirank.commands.failing import guarded
 from pirank.commands.reading import Cache, Features, Label, Query, Reading, SkipErrors, SortQueries
 from pirank.data import RankingData
 from pirank.names import unknown
-from pirank.training.evaluation import STANDARD_METRICS, Evaluation
+from pirank.training.evaluation import Evaluation
 from pirank.training.evaluation import evaluate as evaluation_of
 from pirank.training.run import load_ranker
 from pirank.training.scoring import scores_of
@@ -85,7 +85,7 @@ def evaluate(
         ranker = load_ranker(what[0])
         data = how.read(what[1:], width=ranker.in_features, names=ranker.feature_names)
         values = scores_of(ranker, data)
-    result = evaluation_of(values, data, tuple(metric or STANDARD_METRICS))
+    result = evaluation_of(values, data, tuple(metric) if metric else None)
     if per_query is not None:
         write_per_query(result, data, per_query)
     if as_json:

@@ -20,6 +20,9 @@ STANDARD_METRICS = (
     "mrr",
     "precision@10",
     "recall@10",
+    "hit_rate@10",
+    "err@10",
+    "rbp",
     "arp",
     "opa",
 )
@@ -50,13 +53,13 @@ class Evaluation:
         return {"queries": self.queries, "blank_queries": self.blank, "metrics": self.means}
 
 
-def evaluate(scores: Tensor, data: RankingData, names: tuple[str, ...] = STANDARD_METRICS) -> Evaluation:
+def evaluate(scores: Tensor, data: RankingData, names: tuple[str, ...] | None = None) -> Evaluation:
     """Evaluate the ranking of every query by the scores of its documents.
 
     Args:
         scores: ``[N]``, higher ranks first; ties keep the order of the rows.
         data: the queries, with labels.
-        names: metrics that :func:`pirank.metrics.get` knows.
+        names: metrics that :func:`pirank.metrics.get` knows; None: all the usual ones that these labels have.
 
     Example:
         >>> data = RankingData(torch.zeros(3, 1), torch.tensor([0.0, 1.0, 0.0]), torch.tensor([0, 2, 3]))
@@ -75,9 +78,14 @@ def evaluate(scores: Tensor, data: RankingData, names: tuple[str, ...] = STANDAR
     means: dict[str, dict[str, float]] = {}
     per_query: dict[str, Tensor] = {}
     lower = []
-    for name in names:
+    for name in STANDARD_METRICS if names is None else names:
         metric = metrics.get(name)
-        values = metric(scores, data.labels, offsets=data.offsets, empty="skip", reduction="none")
+        try:
+            values = metric(scores, data.labels, offsets=data.offsets, empty="skip", reduction="none")
+        except ValueError:
+            if names is None:  # such as ERR, which is defined for grades up to 4 only
+                continue
+            raise
         counted = values[~values.isnan()].double()
         total, found = float(counted.sum()), len(counted)
         per_query[name] = values
