@@ -260,7 +260,7 @@ class FixedSizeBatches(Schedule):
         if len(rows) == 0:
             labels = None if data.labels is None else data.labels.new_zeros(shape)
             return Batch(data.features.new_zeros(*shape, width), labels, None, mask, queries)
-        chosen = rows[index.reshape(-1)]
+        chosen = _rows_of(rows, index.reshape(-1))
         features = _rows_of(data.features, chosen).reshape(*shape, width)
         if features.device.type == "cpu":
             # Touches the padding only; on a GPU, finding it would make the program wait.
