@@ -35,7 +35,12 @@ def test_everything_quick_on_the_papers_formats(tmp_path, monkeypatch):
     command = ("reproduce", "all", "--quick", "--steps", "4", "--list-sizes", "27,64", "--out", out)
     result = run(*command, "--batch-ratio", "--counted-padding")
     markdown = (out / "report.md").read_text()
-    for heading in ("Benchmark", "Temperature, on mslr-web30k", "Training list size, on mslr-web30k", "Depth"):
+    for heading in (
+        "Benchmark",
+        "Temperature, on mslr-web30k",
+        "Training list size, on mslr-web30k",
+        "Depth",
+    ):
         assert f"## {heading}" in markdown
     assert "Quick settings, not the paper's" in markdown
     assert "batch\\_ratio, counted\\_padding" in markdown or "batch_ratio, counted_padding" in markdown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import yaml
@@ -46,5 +47,19 @@ def pairs(option: str, texts: list[str] | None) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals:
             raise ValueError(f"{option} must be NAME=VALUE, got {text!r}")
-        result[name.strip().replace("-", "_")] = yaml.safe_load(value)
+        result[name.strip().replace("-", "_")] = value_of(value)
     return result
+
+
+def value_of(text: str) -> Any:
+    """A value as a command line writes it: a number, also as ``3e-3``, which YAML takes for text, or YAML.
+
+    Example:
+        >>> value_of("3e-3"), value_of("8"), value_of("[64, 32]"), value_of("null"), value_of("cosine")
+        (0.003, 8, [64, 32], None, 'cosine')
+    """
+    value = yaml.safe_load(text)
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return float(value)
+    return value

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from pirank import losses as all_losses
 from pirank import metrics
-from pirank.commands.changes import changed, given
+from pirank.commands.changes import changed, given, value_of
 from pirank.commands.display import say
 from pirank.commands.failing import guarded
 from pirank.experiments import running
@@ -215,7 +214,7 @@ def with_settings(settings: Settings, texts: list[str] | None) -> Settings:
         room, dot, option = name.strip().replace("-", "_").rpartition(".")
         if dot and room not in ("model", "loss"):
             raise ValueError(f"--set takes NAME, model.NAME or loss.NAME, got {name!r}")
-        {"model": of_model, "loss": of_loss, "": changes}[room][option] = yaml.safe_load(value)
+        {"model": of_model, "loss": of_loss, "": changes}[room][option] = value_of(value)
     made = changed(settings, changes, of_model, of_loss)
     all_losses.get(made.loss, **made.loss_options)
     return made

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from pirank import losses
+from pirank.commands.changes import value_of
 from pirank.losses.registry import LOSSES
 from pirank.names import unknown
 from pirank.training import Settings
@@ -63,7 +63,7 @@ def loss_method(text: str) -> Method:
         option, equals, value = pair.partition("=")
         if not equals:
             raise ValueError(f"a loss takes options as NAME:option=value, got {text!r}")
-        options[option.replace("-", "_")] = yaml.safe_load(value)
+        options[option.replace("-", "_")] = value_of(value)
     if name not in losses.names():
         raise ValueError(unknown("loss", name, losses.names()))
     losses.get(name, **options)  # a wrong option is told before any work is done

@@ -10,8 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from pirank.commands.changes import value_of
 from pirank.data import RankingData, Splits, check_same_features, load, read, synthetic
 from pirank.data.catalogue import CATALOGUE
 
@@ -127,7 +126,7 @@ def _synthetic_options(text: str) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         if not equals:
             raise ValueError(f"synthetic takes options as synthetic:queries=500:list_size=60, got {text!r}")
-        options[name.replace("-", "_")] = yaml.safe_load(value)
+        options[name.replace("-", "_")] = value_of(value)
     return options
 
 
