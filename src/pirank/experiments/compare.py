@@ -81,10 +81,12 @@ class Plan:
         self, root: Path, *, jobs: int | None = None, told: Told | None = None, stop: Stop | None = None
     ) -> Findings:
         """Run what is not finished, and gather what was found."""
+        store, trials = Store(root), self.trials()
+        resumed = any(store.finished(trial) for trial in trials)
         failed = run_all(
-            self.trials(), root, jobs=jobs, told=told or (lambda *_: None), stop=stop or (lambda: False)
+            trials, root, jobs=jobs, told=told or (lambda *_: None), stop=stop or (lambda: False)
         )
-        return Findings(self, Store(root), failed)
+        return Findings(self, store, failed, resumed)
 
 
 class Findings:
@@ -94,10 +96,12 @@ class Findings:
         plan: what was compared.
         store: where the trials are.
         failed: what went wrong, by the name of the trial.
+        resumed: whether some trials were finished before, so that the time of this run says nothing.
     """
 
-    def __init__(self, plan: Plan, store: Store, failed: Mapping[str, str]) -> None:
+    def __init__(self, plan: Plan, store: Store, failed: Mapping[str, str], resumed: bool = False) -> None:
         self.plan = plan
+        self.resumed = resumed
         self.failed = dict(failed)
         self._found: dict[tuple[str, int, str, int], Outcome] = {}
         for source in plan.sources:
@@ -161,7 +165,8 @@ class Findings:
     ) -> tuple[float, float | None]:
         """The mean over seeds, and their standard deviation where there are several."""
         values = self.over_seeds(source, method, metric, size)
-        spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        # Rounded, so that equal values of seeds that sum differently have no spread.
+        spread = round(float(np.std(values, ddof=1)), 9) if len(values) > 1 else None
         return float(np.mean(values)), spread
 
     def query_means(self, source: Source, method: Method, metric: str, size: int | None = None) -> Values:

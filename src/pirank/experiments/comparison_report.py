@@ -221,13 +221,16 @@ def verdict(findings: Findings, metric: str) -> str:
 def method_section(findings: Findings) -> Section:
     """How methods were trained and judged."""
     plan = findings.plan
-    shown = {k: v for k, v in plan.settings.as_dict().items() if k not in ("seed", "checkpoint_seconds")}
+    unsaid = ("seed", "checkpoint_seconds", "loss", "loss_options")
+    shown = {k: v for k, v in plan.settings.as_dict().items() if k not in unsaid}
     changed = ", ".join(f"`{name}: {value}`" for name, value in shown.items())
+    options = ", ".join(f"`{name}: {value}`" for name, value in plan.settings.loss_options.items())
     lines = [
         plan.protocol.in_words(),
         "",
         f"Every loss trains the same network on the same batches: {changed}. The weights of the best validation "
-        f"{metric_name(plan.settings.metric)} are kept.",
+        f"{metric_name(plan.settings.metric)} are kept. Options of PiRank's loss, where its row does not say others: "
+        f"{options}.",
     ]
     if any(method.kind == "gbdt" for method in plan.methods):
         lines += [
@@ -236,7 +239,7 @@ def method_section(findings: Findings) -> Section:
             "validation split has not risen for 50.",
         ]
     tuned = (
-        "Nothing was tuned for any method: the settings are those above."
+        "Nothing was tuned for any method in this comparison: the settings are those above."
         if plan.tune == 1
         else f"Every method had the same budget of {plan.tune} settings a fold and seed, the given ones and "
         f"{plan.tune - 1} drawn at random; the best on the validation split is reported."

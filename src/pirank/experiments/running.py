@@ -24,6 +24,8 @@ from pirank.experiments.report import Report, Section, Table, write_folder
 from pirank.experiments.report.formatting import number
 from pirank.experiments.trial import Store, Trial
 
+_WIDE = 240
+
 
 def carry_out(plan: Plan, root: Path, *, jobs: int | None, quiet: bool = False) -> Findings:
     """Run what is not finished of a plan, and show how far it is."""
@@ -101,7 +103,7 @@ def comparison(
         command=command_line(),
         environment=parts.environment(jobs or os.cpu_count() or 1),
         started=began[0],
-        seconds=time.perf_counter() - began[1],
+        seconds=None if findings.resumed else time.perf_counter() - began[1],
     )
 
 
@@ -120,6 +122,9 @@ def write(report: Report, root: Path, findings: Sequence[Findings] = ()) -> Path
 
 def show_table(table: Table) -> None:
     """A table on the terminal, winners in bold."""
+    screen = console()
+    if not screen.is_terminal:
+        screen.width = _WIDE  # a file has no edge to fold at
     shown = TerminalTable(
         title=table.caption, title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0)
     )
@@ -132,7 +137,7 @@ def show_table(table: Table) -> None:
             text = _in_cell(cell.value, column.digits or 3, column.unit)
             cells.append(f"[bold]{text}[/bold]" if cell.bold else text)
         shown.add_row(*cells)
-    say(shown)
+    screen.print(shown)
     if table.note:
         say(table.note)
 

@@ -200,7 +200,7 @@ def _write(
         command=running.command_line(),
         environment=environment(effort.processes),
         started=began[0],
-        seconds=time.perf_counter() - began[1],
+        seconds=None if any(each.resumed for each in findings) else time.perf_counter() - began[1],
     )
     path = running.write(report, effort.root, findings)
     for section in sections:
