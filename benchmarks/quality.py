@@ -11,6 +11,7 @@ relevant document (rule "skip"), and a two-sided paired t-test over these querie
 from __future__ import annotations
 
 import argparse
+import csv
 import itertools
 import sys
 import time
@@ -53,14 +54,18 @@ def main() -> None:
     parser.add_argument("--networks", type=int, default=5, help="networks of the averaged model; 1: none")
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    folds, summary = [], []
     for name in given.sets.split(","):
         per_query: dict[str, list[Tensor]] = {}
         rows = list(measured(name, given, per_query))
-        folds += rows
-        summary += summed_up(name, rows, per_query)
-        write_rows(RESULTS / "quality-folds.csv", [{**row, **machine()} for row in folds])
-        write_rows(RESULTS / "quality.csv", [{**row, **machine()} for row in summary])
+        replace_rows(RESULTS / "quality-folds.csv", name, rows)
+        replace_rows(RESULTS / "quality.csv", name, list(summed_up(name, rows, per_query)))
+
+
+def replace_rows(path: Path, name: str, rows: list[dict[str, object]]) -> None:
+    """Put the rows of a set in place of those it had; the other sets keep theirs."""
+    kept = list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
+    others = [row for row in kept if row["set"] != name]
+    write_rows(path, [*others, *({**row, **machine()} for row in rows)])
 
 
 def measured(
@@ -80,10 +85,13 @@ def measured(
                 name, fold, method, scores_of(ranker, valid), valid, scores, test, seconds, per_query
             )
         parts = [transformed(ranker.transform, part) for part in (train, valid, test)]
+        began = time.perf_counter()
+        options = tuned(*parts[:2], given.threads)
+        tuning = time.perf_counter() - began
         for method, seeds in (("lightgbm", 1), ("lightgbm, 5 seeds", 5)):
             began = time.perf_counter()
-            of_valid, scores = boosted(*parts, seeds, given.threads)
-            seconds = time.perf_counter() - began
+            of_valid, scores = boosted(*parts, options, seeds, given.threads)
+            seconds = tuning + time.perf_counter() - began
             yield row_of(name, fold, method, of_valid, valid, scores, test, seconds, per_query)
 
 
@@ -96,41 +104,49 @@ def folds_of(name: str, data: Path) -> Iterator[tuple[RankingData, RankingData, 
         yield train, parts[(k + 3) % 5], parts[(k + 4) % 5]
 
 
-def boosted(
-    train: RankingData, valid: RankingData, test: RankingData, seeds: int, threads: int
-) -> tuple[Tensor, Tensor]:
-    """LightGBM's scores of the validation and the test documents, its configuration chosen on the validation."""
-    best = (-1.0, {})
+def tuned(train: RankingData, valid: RankingData, threads: int) -> dict[str, float]:
+    """LightGBM's configuration, of 12, with the best NDCG@10 on the validation part."""
+    best: tuple[float, dict[str, float]] = (-1.0, {})
     for leaves, rate, least in itertools.product(LEAVES, RATES, LEAST_DOCUMENTS):
         options = {"num_leaves": leaves, "learning_rate": rate, "min_child_samples": least}
-        of_valid, _ = forest(train, valid, test, options, 0, threads)
-        best = max(
-            best, (float(METRIC(of_valid, valid.labels, offsets=valid.offsets)), options), key=lambda b: b[0]
-        )
-    scores = [forest(train, valid, test, best[1], seed, threads) for seed in range(seeds)]
-    return torch.stack([s[0] for s in scores]).mean(0), torch.stack([s[1] for s in scores]).mean(0)
+        of_valid = scores_by(forest(train, valid, options, 0, threads), valid)
+        value = float(METRIC(of_valid, valid.labels, offsets=valid.offsets))
+        best = max(best, (value, options), key=lambda found: found[0])
+    return best[1]
 
 
-def forest(
+def boosted(
     train: RankingData,
     valid: RankingData,
     test: RankingData,
     options: dict[str, float],
-    seed: int,
+    seeds: int,
     threads: int,
 ) -> tuple[Tensor, Tensor]:
+    """The mean scores of LightGBM models from several seeds, for the validation and the test documents."""
+    models = [forest(train, valid, options, seed, threads) for seed in range(seeds)]
+    of_valid, of_test = ([scores_by(model, part) for model in models] for part in (valid, test))
+    return torch.stack(of_valid).mean(0), torch.stack(of_test).mean(0)
+
+
+def forest(
+    train: RankingData, valid: RankingData, options: dict[str, float], seed: int, threads: int
+) -> lightgbm.LGBMRanker:
     """One LightGBM model with early stopping on NDCG@10; seeds differ in the columns they draw."""
     model = lightgbm.LGBMRanker(
         n_estimators=1000, colsample_bytree=1.0 if seed == 0 else 0.8, random_state=seed, n_jobs=threads,
         verbosity=-1, **options,
     )  # fmt: skip
-    model.fit(
+    return model.fit(
         train.features.numpy(), train.labels.numpy(), group=train.lengths.numpy(),
         eval_set=[(valid.features.numpy(), valid.labels.numpy())], eval_group=[valid.lengths.numpy()], eval_at=[10],
         callbacks=[lightgbm.early_stopping(50, verbose=False)],
     )  # fmt: skip
-    predict = lambda part: torch.from_numpy(model.booster_.predict(part.features.numpy())).float()  # noqa: E731
-    return predict(valid), predict(test)
+
+
+def scores_by(model: lightgbm.LGBMRanker, part: RankingData) -> Tensor:
+    """The model's scores of all documents."""
+    return torch.from_numpy(model.booster_.predict(part.features.numpy())).float()
 
 
 def row_of(
