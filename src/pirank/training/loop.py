@@ -142,8 +142,10 @@ def fit(
             progress.finished = last or stale
             if report is not None:
                 report({"event": "validation", **progress.seen(), **record, **now, "best": progress.best})
-        asked = stop is not None and bool(fabric.broadcast(stop()))
-        if checkpoints is not None and (asked or progress.finished or fabric.broadcast(checkpoints.due())):
+        asked, due = _anywhere(
+            fabric, stop is not None and stop(), checkpoints is not None and checkpoints.due()
+        )
+        if checkpoints is not None and (asked or due or progress.finished):
             checkpoints.save(fabric, network, optimizer, best, progress, batches)
             kept = f"; {checkpoints.last()}"
         if asked and not progress.finished:
@@ -192,6 +194,17 @@ def _mean_loss(loss: nn.Module, scores: Tensor, part: FlatBatch) -> Tensor:
 
 def _weights(network: nn.Module) -> dict[str, Tensor]:
     return {name: value.detach().clone() for name, value in network.state_dict().items()}
+
+
+def _anywhere(fabric: Fabric, *answers: bool) -> list[bool]:
+    """Whether any process answers yes, each question for itself."""
+    if fabric.world_size == 1:
+        return list(answers)
+    found = fabric.all_reduce(
+        torch.tensor(answers, dtype=torch.float32, device=fabric.device), reduce_op="sum"
+    )
+    assert isinstance(found, Tensor), "a tensor in, a tensor out"
+    return [bool(answer > 0) for answer in found]
 
 
 def _over_processes(fabric: Fabric, value: float, how: str) -> float:
