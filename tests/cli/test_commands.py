@@ -124,7 +124,7 @@ def failing(run, *arguments):
         (("--hidden", "64;32"), "joined by commas"),
         (("--epochs", "0"), "epochs must be a number of at least 1"),
         (("--valid", "nowhere.txt"), "nowhere.txt"),
-        (("--resume", "runs/x"), "give no TRAIN"),
+        (("--resume", "runs/x"), "TRAIN cannot be given"),
     ],
 )
 def test_a_wrong_option_is_one_line_and_leaves_nothing(run, files, tmp_path, arguments, message):
@@ -140,6 +140,22 @@ def test_wrong_data_is_one_line_and_leaves_nothing(run, files, tmp_path):
     (tmp_path / "bad.txt").write_text("0 qid:1 1:0.5\n0 qid:2 1:0.2\n")
     assert "nothing to rank by" in failing(run, "train", "bad.txt")
     assert [p.name for p in tmp_path.iterdir()] == ["bad.txt"]
+
+
+def test_resume_takes_the_runs_own_settings(run, files):
+    run("train", files / "train.txt", *QUICK, "--out", "r", "-q")
+    for option, value in (
+        ("--epochs", 9),
+        ("--loss", "softmax"),
+        ("--hidden", "8"),
+        ("--test", files / "test.txt"),
+    ):
+        assert "cannot be given" in failing(run, "train", "--resume", "r", option, value)
+    before = Path("r/model.safetensors").read_bytes()
+    Path("r/model.safetensors").unlink()
+    assert "has not ended" in failing(run, "predict", "r", files / "test.txt", "-o", "out.csv")
+    run("train", "--resume", "r", "-q")
+    assert Path("r/model.safetensors").read_bytes() == before
 
 
 def test_an_existing_run_folder_is_kept(run, files, tmp_path):

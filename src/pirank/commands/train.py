@@ -177,14 +177,6 @@ def train(
 
     Example: pirank train train.txt --valid vali.txt --test test.txt --out runs/first
     """
-    if resume is not None:
-        if paths or config is not None or out is not None:
-            raise ValueError(
-                "--resume takes everything from the run folder: give no TRAIN, --config or --out"
-            )
-        run = Run(resume)
-        carry_out(RunPlan.from_config(run.config()), run, resume=True, quiet=quiet, tensorboard=tensorboard)
-        return
     changes = {
         "model": model, "transform": transform, "n_ensemble": n_ensemble, "loss": loss,
         "temperature_schedule": temperature_schedule, "temperature_end": temperature_end, "optimizer": optimizer,
@@ -205,6 +197,23 @@ def train(
         "relative": relative,
         **pairs("--loss-option", loss_option),
     }
+    if resume is not None:
+        fixed = {
+            **given(changes),
+            **given(of_model),
+            **given(of_loss),
+            "out": out,
+            "config": config,
+            "TRAIN": paths,
+        }
+        for name in [*given(fixed), *(name for name, paths in (("valid", valid), ("test", test)) if paths)]:
+            raise ValueError(
+                f"--resume goes on with what the run was started with, {name} cannot be given: for another run, "
+                f"--config {resume / 'config.yaml'} --out FOLDER"
+            )
+        run = Run(resume)
+        carry_out(RunPlan.from_config(run.config()), run, resume=True, quiet=quiet, tensorboard=tensorboard)
+        return
     plan = RunPlan.from_config(read_config(config)) if config is not None else None
     settings = preset(preset_name or "default") if plan is None or preset_name else plan.settings
     settings = changed(settings, given(changes), given(of_model), given(of_loss))

@@ -78,9 +78,10 @@ class Run:
             if overwrite and self.path.exists():
                 shutil.rmtree(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
+            # First what makes it a run: from here on it can be resumed.
+            write_whole(self.config_path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
             write_whole(self.path / "environment.txt", environment())
             self.metrics_path.touch()
-            write_whole(self.config_path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
         except OSError as error:
             raise TrainingError(
                 f"cannot write the run folder {self.path}: {error.strerror or error}"
