@@ -114,7 +114,16 @@ def test_ranks_within_each_query():
 def test_calls_written_for_lightgbm_and_xgboost():
     X, y, group, qid = problem()
     V, v, valid_group, valid_qid = problem(seed=1)
-    of_lightgbm = quick().fit(X, y, group=group, eval_set=[(V, v)], eval_group=[valid_group], eval_at=[5, 10])
+    of_lightgbm = quick().fit(
+        X,
+        y,
+        group=group,
+        eval_set=[(V, v)],
+        eval_group=[valid_group],
+        eval_at=[5, 10],
+        eval_metric=["ndcg"],
+        callbacks=[print],
+    )
     of_xgboost = quick().fit(X, y, qid=qid, eval_set=[(V, v)], eval_qid=[valid_qid], verbose=False)
     np.testing.assert_array_equal(of_lightgbm.predict(V), of_xgboost.predict(V))
     of_newer = quick().fit(X, y, group=group, eval_X=(V,), eval_y=(v,), eval_group=[valid_group])

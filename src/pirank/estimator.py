@@ -24,6 +24,7 @@ from pirank.training.scoring import scores_of
 from pirank.training.settings import Settings
 
 _ROW_TRANSFORM = "standard"
+_CUT_AT_K = ("ndcg", "dcg", "map", "precision", "recall")
 
 
 class PiRanker(BaseEstimator):
@@ -125,8 +126,10 @@ class PiRanker(BaseEstimator):
         eval_group: Any = None,
         eval_X: Any = None,
         eval_y: Any = None,
-        eval_metric: str | None = None,
+        eval_metric: str | Sequence[str] | None = None,
         eval_at: Any = None,
+        eval_names: Any = None,
+        callbacks: Any = None,
         verbose: Any = None,
     ) -> PiRanker:
         """Train on rows and their labels.
@@ -142,8 +145,10 @@ class PiRanker(BaseEstimator):
             eval_group: group sizes of ``eval_set``, likewise.
             eval_X: instead of ``eval_set``, as newer releases of LightGBM have it: one array or a tuple of them.
             eval_y: the labels of ``eval_X``, likewise.
-            eval_metric: the metric that decides; None: ``ndcg@k``.
+            eval_metric: the metric that decides, at ``k`` where it says no cutoff; None: ``ndcg@k``.
             eval_at: accepted for the sake of scripts written for LightGBM; ``k`` is the cutoff.
+            eval_names: likewise.
+            callbacks: likewise; ``patience`` is the early stopping.
             verbose: likewise; nothing is printed.
         """
         X, ids = split_qid(X)
@@ -238,8 +243,11 @@ class PiRanker(BaseEstimator):
         tags.non_deterministic = False
         return tags
 
-    def _settings(self, by_column: bool, eval_metric: str | None) -> Settings:
+    def _settings(self, by_column: bool, eval_metric: str | Sequence[str] | None) -> Settings:
         known = option_names(self.loss)
+        metric = (
+            "ndcg" if eval_metric is None else eval_metric if isinstance(eval_metric, str) else eval_metric[0]
+        )
         of_loss = {"k": self.k, "temperature": self.temperature, "relative": self.relative}
         of_loss = {
             **default_loss_options(self.loss),
@@ -254,7 +262,7 @@ class PiRanker(BaseEstimator):
             "model_options": of_model if self.model in ("mlp", "attention") else {},
             "epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate,
             "weight_decay": self.weight_decay, "patience": self.patience, "n_ensemble": self.n_ensemble,
-            "metric": eval_metric or ("ndcg" if self.k is None else f"ndcg@{self.k}"), "seed": self._seed(),
+            "metric": f"{metric}@{self.k}" if self.k is not None and metric in _CUT_AT_K else metric, "seed": self._seed(),
         }  # fmt: skip
         return Settings().changed(**{**own, **(self.settings or {})})
 
