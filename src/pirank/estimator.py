@@ -262,7 +262,8 @@ class PiRanker(BaseEstimator):
             "model_options": of_model if self.model in ("mlp", "attention") else {},
             "epochs": self.epochs, "batch_size": self.batch_size, "learning_rate": self.learning_rate,
             "weight_decay": self.weight_decay, "patience": self.patience, "n_ensemble": self.n_ensemble,
-            "metric": f"{metric}@{self.k}" if self.k is not None and metric in _CUT_AT_K else metric, "seed": self._seed(),
+            "metric": f"{metric}@{self.k}" if self.k is not None and metric in _CUT_AT_K else metric,
+            "seed": self._seed(),
         }  # fmt: skip
         return Settings().changed(**{**own, **(self.settings or {})})
 
