@@ -37,7 +37,7 @@ QUICK: dict[str, Any] = {"steps": 300, "epochs": 10_000, "validate_every": 30, "
 Jobs = Annotated[
     int | None,
     typer.Option(
-        "--jobs", "-j", help="Trials at a time.", show_default="one a core", rich_help_panel=_REPORT
+        "--jobs", "-j", help="Trials at a time.", show_default="one a GPU or core", rich_help_panel=_REPORT
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only the results.", rich_help_panel=_REPORT)]

@@ -31,15 +31,15 @@ def run_all(
     Args:
         trials: in the order in which they are started.
         root: the comparison's folder.
-        jobs: trials at a time; None: as many as there are cores. Each gets cores / jobs threads.
+        jobs: trials at a time; None: one a GPU, or without GPUs one a core. Each gets cores / jobs threads.
         told: called after each trial, from this process.
         stop: asked all the time; True stops the trials that run, which save what they have.
 
     Raises:
         Interrupted: someone asked to stop.
     """
-    cores = os.cpu_count() or 1
-    jobs = cores if jobs is None else jobs
+    cores, gpus = os.cpu_count() or 1, visible_gpus()
+    jobs = default_jobs() if jobs is None else jobs
     if jobs < 1:
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     # Not less for a few trials at the end: how sums are split over threads decides their last digits.
@@ -60,10 +60,23 @@ def run_all(
                 if stop():
                     raise Interrupted(_said(trials, store))
         return failed
-    _in_processes(waiting, root, min(jobs, len(waiting)), threads, done, stop)
+    _in_processes(waiting, root, min(jobs, len(waiting)), threads, gpus, done, stop)
     if stop() and not all(store.finished(trial) or trial.name in failed for trial in trials):
         raise Interrupted(_said(trials, store))
     return failed
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that a process may see, as ``CUDA_VISIBLE_DEVICES`` names them."""
+    if not torch.cuda.is_available():
+        return []
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return named.split(",") if named else [str(index) for index in range(torch.cuda.device_count())]
+
+
+def default_jobs() -> int:
+    """Trials at a time: one a GPU, or without GPUs one a core."""
+    return len(visible_gpus()) or os.cpu_count() or 1
 
 
 def _said(trials: Sequence[Trial], store: Store) -> str:
@@ -76,12 +89,14 @@ def _in_processes(
     root: Path,
     jobs: int,
     threads: int,
+    gpus: Sequence[str],
     done: Callable[[Trial, str | None, float], None],
     stop: Stop,
 ) -> None:
     context = multiprocessing.get_context("spawn")
     stopping = context.Event()
-    with ProcessPoolExecutor(jobs, context, _prepare, (threads, stopping)) as pool:
+    started = context.Value("i", 0)
+    with ProcessPoolExecutor(jobs, context, _prepare, (threads, stopping, started, gpus)) as pool:
         futures: dict[Future[tuple[str | None, float]], Trial] = {}
         left = list(trials)
         while left or futures:
@@ -124,10 +139,14 @@ def _with_threads(threads: int) -> Iterator[None]:
 _asked_to_stop: list[Any] = []
 
 
-def _prepare(threads: int, stopping: Any) -> None:
-    """Set up a process: its threads, Ctrl-C left to the parent, and an end with it."""
+def _prepare(threads: int, stopping: Any, started: Any, gpus: Sequence[str]) -> None:
+    """Set up a process: its threads, its GPU, Ctrl-C left to the parent, and an end with it."""
     import signal
 
+    if gpus:
+        with started.get_lock():
+            os.environ["CUDA_VISIBLE_DEVICES"] = gpus[started.value % len(gpus)]
+            started.value += 1
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(threads)
     _asked_to_stop.append(stopping)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 import time
@@ -19,7 +18,7 @@ from pirank.commands.training_run import stop_on_interrupt
 from pirank.experiments import comparison_report as parts
 from pirank.experiments.compare import Findings, Plan
 from pirank.experiments.methods import Method
-from pirank.experiments.pool import Told
+from pirank.experiments.pool import Told, default_jobs
 from pirank.experiments.report import Report, Section, Table, write_folder
 from pirank.experiments.report.formatting import number
 from pirank.experiments.trial import Store, Trial
@@ -101,7 +100,7 @@ def comparison(
             parts.data_section(plan.sources, Store(root).cache),
         ],
         command=command_line(),
-        environment=parts.environment(jobs or os.cpu_count() or 1),
+        environment=parts.environment(jobs or default_jobs()),
         started=began[0],
         seconds=None if findings.resumed else time.perf_counter() - began[1],
     )

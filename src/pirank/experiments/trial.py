@@ -36,7 +36,7 @@ from pirank.experiments.protocol import (
 )
 from pirank.experiments.relaxed import relaxed_and_hard
 from pirank.experiments.sources import Source
-from pirank.training import Run, Settings, scores_of, train_ranker
+from pirank.training import Run, Settings, make_fabric, scores_of, train_ranker
 from pirank.training.checkpoint import read_checkpoint
 
 Stop = Callable[[], bool]
@@ -196,6 +196,7 @@ class Store:
             splits.train,
             splits.vali,
             settings=settings,
+            fabric=make_fabric(precision=settings.precision),
             loss=(lambda: _authors_loss(trial, settings)) if trial.authors else None,
             measure=relaxed_and_hard if trial.relaxed else None,
             checkpoints=run.checkpoints,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pirank.experiments.methods import Method
+from pirank.experiments.pool import default_jobs
 from pirank.experiments.protocol import Protocol
 from pirank.experiments.sources import Source, source_of
 from pirank.training import Settings
@@ -45,7 +46,7 @@ class Effort:
     @property
     def processes(self) -> int:
         """Trials at a time."""
-        return self.jobs or os.cpu_count() or 1
+        return self.jobs or default_jobs()
 
     def inside(self, name: str) -> Effort:
         """The same in a folder below."""
