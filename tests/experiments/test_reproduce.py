@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from experiments.fake_sets import write_mslr, write_yahoo
 from pirank.cli import app
-from pirank.experiments.reproduce.depth import PairwiseNeuralSort, time_of
+from pirank.experiments.reproduce.depth import PairwiseNeuralSort, time_of, time_of_loss
 from pirank.experiments.reproduce.effort import Effort
 from pirank.experiments.reproduce.paper_figures import METRICS, TABLE_1, TABLE_1_WINNERS, TRAINING_LIST_SIZES
 from pirank.metrics import get
@@ -101,6 +101,7 @@ def test_the_tree_of_pairwise_nodes_is_the_tree_of_exact_ones(depth):
 
 def test_timings_are_of_training_steps():
     assert time_of("exact, d = 1", 27, 1, 2) > 0
+    assert time_of_loss("tree of pairwise nodes, d = 3", 27, 1, 2) > 0
 
 
 def test_help_says_which_settings_are_which():

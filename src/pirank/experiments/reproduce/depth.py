@@ -1,10 +1,13 @@
-"""The paper's depth figure: the time of 100 training steps against the list's length, by depth of the tree."""
+"""The paper's depth figure: the time of 100 training steps, and of 100 losses, against the list's length."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import statistics
+import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -32,6 +35,9 @@ _TENSORS_OF_PAIRS = 5
 PAIRWISE, EXACT, ALONE = "pairwise, d = 1", "exact, d = 1", "network alone"
 TREES = {f"tree of pairwise nodes, d = {depth}": depth for depth in (2, 3)}
 VARIANTS = (PAIRWISE, *TREES, EXACT, ALONE)
+
+Clock = Callable[[str, int, int, int], float]
+Found = dict[tuple[str, int, int], "float | None"]
 
 
 class PairwiseNeuralSort(Sort):
@@ -70,11 +76,14 @@ def run(effort: Effort) -> list[Section]:
     """Measure, or take what was measured before; the section."""
     sizes = effort.list_sizes or (LIST_SIZES if effort.quick else (*LIST_SIZES, *BEYOND))
     steps = effort.steps or (QUICK_STEPS if effort.quick else STEPS)
-    found: dict[tuple[str, int, int], float | None] = {}
+    whole: Found = {}
+    alone: Found = {}
     for size in sizes:
         for k in CUTOFFS:
             for variant in VARIANTS:
-                found[variant, size, k] = _measured(effort, variant, size, k, steps)
+                whole[variant, size, k] = _measured(effort, "step", time_of, variant, size, k, steps)
+                if variant != ALONE:
+                    alone[variant, size, k] = _measured(effort, "loss", time_of_loss, variant, size, k, steps)
     said = effort.in_words(
         "100 steps of 16 queries of the synthetic data, 256-256-128-128-64-64, L = 5³, 10³, 13³ and 15³, and longer "
         "lists where the memory allows.",
@@ -82,30 +91,43 @@ def run(effort: Effort) -> list[Section]:
     )
     text = (
         f"{said} One process, {torch.get_num_threads()} threads. The time is that of whole steps, with the network's "
-        "forward and backward pass; **network alone** has a loss that does not sort. Complexity lines start at the "
-        "longest lists that were measured."
+        "forward and backward pass; **network alone** has a loss that does not sort. Below, the loss and its gradient "
+        "by themselves, for scores that are there already: the median of as many runs, a hundred times. Complexity lines "
+        "start at the longest lists that were measured."
     )
-    left_out = sorted({size for (variant, size, _), value in found.items() if value is None})
+    left_out = sorted({size for (_, size, _), value in whole.items() if value is None})
     if left_out:
         listed = ", ".join(f"{size:,}" for size in left_out)
         text += f"\n\nThe pairwise form at L = {listed} needs more than half of the free memory: left out."
-    items: list[Any] = [item for k in CUTOFFS for item in (_figure(found, sizes, k), _table(found, sizes, k))]
+    items: list[Any] = []
+    for what, found in (("training steps", whole), ("losses with their gradient", alone)):
+        for k in CUTOFFS:
+            title = f"Time of 100 {what}, k = {k}"
+            items += [_figure(found, sizes, k, title), _table(found, sizes, k, f"{title}: seconds")]
     return [Section("Depth", text, items)]
 
 
-def _measured(effort: Effort, variant: str, size: int, k: int, steps: int) -> float | None:
-    """Seconds for 100 steps; None where the memory does not allow it."""
+def _measured(
+    effort: Effort, what: str, clock: Clock, variant: str, size: int, k: int, steps: int
+) -> float | None:
+    """Seconds for 100 of them; None where the memory does not allow it."""
     words = "".join(letter if letter.isalnum() else "-" for letter in variant)
-    path = effort.root / "timings" / f"{words}-L{size}-k{k}-{steps}-steps.json"
+    path = effort.root / "timings" / f"{what}-{words}-L{size}-k{k}-{steps}-times.json"
     if path.exists():
         return float(json.loads(path.read_text())["seconds"]) * 100 / steps
     pairs = 4 * QUERIES * size**2 * _TENSORS_OF_PAIRS
     if variant == PAIRWISE and pairs > _free_bytes() / 2:
         return None
-    seconds = time_of(variant, size, k, steps)
+    seconds = clock(variant, size, k, steps)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps({"seconds": seconds, "steps": steps, "threads": torch.get_num_threads()}))
+    write_whole(path, json.dumps({"seconds": seconds, "times": steps, "threads": torch.get_num_threads()}))
     return seconds * 100 / steps
+
+
+def _loss_of(variant: str, k: int) -> torch.nn.Module:
+    if variant == ALONE:
+        return MSELoss()
+    return PiRankLoss(NDCG(k), sort_of(variant), straight_through=True)
 
 
 def time_of(variant: str, size: int, k: int, steps: int) -> float:
@@ -113,9 +135,6 @@ def time_of(variant: str, size: int, k: int, steps: int) -> float:
     data = synthetic(QUERIES, size, seed=0)
     torch.manual_seed(0)
     network = get("paper-ablation", data.features.shape[1])
-    loss: torch.nn.Module = MSELoss()
-    if variant != ALONE:
-        loss = PiRankLoss(NDCG(k), sort_of(variant), straight_through=True)
     settings = Settings(
         epochs=steps + 1, batch_size=QUERIES, optimizer="adam", schedule="constant", warmup=0.0, clip=None
     )
@@ -125,8 +144,23 @@ def time_of(variant: str, size: int, k: int, steps: int) -> float:
         if record["event"] == "step":
             seconds.append(record["seconds"])
 
-    fit(network, loss, data, settings=settings, report=report)
+    fit(network, _loss_of(variant, k), data, settings=settings, report=report)
     return seconds[-1] - seconds[0]
+
+
+def time_of_loss(variant: str, size: int, k: int, times: int) -> float:
+    """The median time of a loss and its gradient for 16 lists of random scores, times ``times``."""
+    labels = synthetic(QUERIES, size, seed=0).labels
+    assert labels is not None, "synthetic data has labels"
+    labels = labels.view(QUERIES, size)
+    scores = torch.randn(QUERIES, size, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    loss = _loss_of(variant, k)
+    seconds = []
+    for _ in range(times + 1):
+        began = time.perf_counter()
+        torch.autograd.grad(loss(scores, labels), scores)
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds[1:]) * times
 
 
 def _free_bytes() -> int:
@@ -136,36 +170,30 @@ def _free_bytes() -> int:
         return 8 * 2**30
 
 
-def _figure(found: dict[tuple[str, int, int], float | None], sizes: tuple[int, ...], k: int) -> LineFigure:
+def _figure(found: Found, sizes: tuple[int, ...], k: int, title: str) -> LineFigure:
     series = []
     lines = (
         (PAIRWISE, "L²", lambda L: L**2),
         (list(TREES)[-1], "L^(4/3)", lambda L: L ** (4 / 3)),
         (EXACT, "L log L", lambda L: L * math.log(L)),
     )
-    for variant in VARIANTS:
-        measured = [found[variant, size, k] for size in sizes]
-        series.append(Series(variant, sizes, measured, group=variant))
+    for variant in _variants(found):
+        seconds = [found[variant, size, k] for size in sizes]
+        series.append(Series(variant, sizes, seconds, group=variant))
     for variant, name, grows in lines:
-        known = [(size, found[variant, size, k]) for size in sizes if found[variant, size, k] is not None]
+        known = [(size, value) for size in sizes if (value := found[variant, size, k]) is not None]
         if known:
-            longest, seconds = known[-1]
-            assert seconds is not None, "left out above"
-            line = [seconds * grows(size) / grows(longest) for size in sizes]
+            longest, last = known[-1]
+            line = [last * grows(size) / grows(longest) for size in sizes]
             series.append(Series(name, sizes, line, dashed=True, group=variant))
-    return LineFigure(
-        f"Time of 100 training steps, k = {k}",
-        "list length L",
-        "seconds",
-        series,
-        x_log=True,
-        y_log=True,
-        digits=None,
-    )
+    return LineFigure(title, "list length L", "seconds", series, x_log=True, y_log=True, digits=None)
 
 
-def _table(found: dict[tuple[str, int, int], float | None], sizes: tuple[int, ...], k: int) -> Table:
-    rows = [[variant, *(found[variant, size, k] for size in sizes)] for variant in VARIANTS]
-    return Table(
-        ["", *(f"L = {size:,}" for size in sizes)], rows, f"Seconds for 100 training steps, k = {k}", digits=2
-    )
+def _table(found: Found, sizes: tuple[int, ...], k: int, caption: str) -> Table:
+    rows = [[variant, *(found[variant, size, k] for size in sizes)] for variant in _variants(found)]
+    return Table(["", *(f"L = {size:,}" for size in sizes)], rows, caption, digits=2)
+
+
+def _variants(found: Found) -> list[str]:
+    measured = {variant for variant, _, _ in found}
+    return [variant for variant in VARIANTS if variant in measured]
