@@ -92,8 +92,8 @@ def run(effort: Effort) -> list[Section]:
     text = (
         f"{said} One process, {torch.get_num_threads()} threads. The time is that of whole steps, with the network's "
         "forward and backward pass; **network alone** has a loss that does not sort. Below, the loss and its gradient "
-        "by themselves, for scores that are there already: the median of as many runs, a hundred times. Complexity lines "
-        "start at the longest lists that were measured."
+        "by themselves, for scores that are there already: the median of as many runs, a hundred times. Complexity "
+        "lines start at the longest lists that were measured."
     )
     left_out = sorted({size for (_, size, _), value in whole.items() if value is None})
     if left_out:
