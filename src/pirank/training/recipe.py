@@ -16,7 +16,7 @@ from pirank.models import Ranker
 from pirank.training.checkpoint import Checkpoints
 from pirank.training.devices import make_fabric
 from pirank.training.loop import Measure, Report, fit
-from pirank.training.scoring import transformed
+from pirank.training.scoring import blocks_of_queries, transformed
 from pirank.training.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # Above this size the features are transformed batch by batch instead of once ahead.
 _BYTES_TRANSFORMED_AHEAD = 4 * 2**30
+_DOCUMENTS_TO_WEIGH = 50_000
 
 
 def train_ranker(
@@ -102,8 +103,9 @@ def train_ranker(
         ranker.eval()
         for member in ranker.members:
             member.eval()
-        judge = train if valid is None else valid
-        rows = judge.features if ahead else transformed(ranker.transform, judge).features
+        # Some tens of thousands of documents tell the scale of a network's scores well enough.
+        judge = next(blocks_of_queries(train if valid is None else valid, _DOCUMENTS_TO_WEIGH))
+        rows = judge.features if ahead else ranker.transform(judge.features, judge.offsets)
         ranker.weigh_equally(rows, judge.offsets)
     return ranker
 
