@@ -72,7 +72,7 @@ def fit(
         >>> from pirank.models import MLP
         >>> data = synthetic(queries=32, list_size=10, seed=0)
         >>> network = MLP(data.features.shape[1], hidden=(8,))
-        >>> fit(network, PiRankNDCGLoss(k=5), data, data, settings=Settings(epochs=2)).step
+        >>> fit(network, PiRankNDCGLoss(k=5), data, data, settings=Settings(epochs=2, batch_size=16)).step
         4
     """
     settings, fabric = settings or Settings(), fabric or make_fabric(accelerator="cpu")
