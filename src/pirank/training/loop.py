@@ -76,9 +76,8 @@ def fit(
         4
     """
     settings, fabric = settings or Settings(), fabric or make_fabric(accelerator="cpu")
-    torch.manual_seed(
-        settings.seed * 1_000_003 + fabric.global_rank
-    )  # dropout differs from process to process
+    # Dropout differs from process to process.
+    torch.manual_seed(settings.seed * 1_000_003 + fabric.global_rank)
     batches = make_batches(train.to(fabric.device), settings, fabric)
     stream = endless(batches)
     model, optimizer = fabric.setup(network, make_optimizer(network, settings))
