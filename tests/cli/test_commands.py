@@ -28,7 +28,9 @@ def test_train_evaluate_predict_info(run, files, tmp_path):
     folder = tmp_path / "runs" / "train"
     assert {p.name for p in folder.iterdir()} == {
         "config.yaml", "environment.txt", "metrics.jsonl", "model.safetensors", "results.json", "checkpoints",
+        "tensorboard",
     }  # fmt: skip
+    assert next((folder / "tensorboard").iterdir()).name.startswith("events.out")
     records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     assert [r["epoch"] for r in records] == [1, 2, 3]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,14 @@ def say(what: Any) -> None:
 
 @contextmanager
 def training_display(
-    plan: Any, train: RankingData, run: Run, quiet: bool, tensorboard: bool
+    plan: Any, train: RankingData, run: Run, quiet: bool, tensorboard: bool | None
 ) -> Iterator[Show]:
-    """A function that shows the records of a training, and writes TensorBoard events where asked to."""
+    """A function that shows the records of a training, and writes them as TensorBoard events.
+
+    Events are written if asked for, and where nothing was said (None) if tensorboard is installed.
+    """
+    if tensorboard is None:
+        tensorboard = find_spec("tensorboard") is not None
     events = _tensorboard(run) if tensorboard else None
     screen = console()
     display = TrainingDisplay(plan, train)

@@ -164,8 +164,13 @@ def train(
         float | None, _option(_MACHINE, "Time between checkpoints.", DEFAULT.checkpoint_seconds)
     ] = None,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write TensorBoard events too.", rich_help_panel=_MACHINE)
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--tensorboard/--no-tensorboard",
+            help="Write TensorBoard events. [default: where tensorboard is installed]",
+            rich_help_panel=_MACHINE,
+        ),
+    ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Only the results.", rich_help_panel=_MACHINE)
     ] = False,

@@ -79,7 +79,7 @@ def carry_out(
     resume: bool = False,
     overwrite: bool = False,
     quiet: bool = False,
-    tensorboard: bool = False,
+    tensorboard: bool | None = None,
 ) -> None:
     """Train what the plan says into the run's folder, and show the results."""
     check(plan.settings)
@@ -99,7 +99,7 @@ def carry_out(
     quiet = quiet or not first
     with (
         stop_on_interrupt() as stop,
-        training_display(plan, train, run, quiet, tensorboard and first) as show,
+        training_display(plan, train, run, quiet, tensorboard if first else False) as show,
     ):
 
         def report(record: dict[str, Any]) -> None:
