@@ -72,7 +72,8 @@ def _arrays(part: RankingData) -> tuple[Any, Any, Any]:
 def _lightgbm(
     splits: Splits, p: dict[str, Any], options: dict[str, Any], seed: int, threads: int
 ) -> tuple[Any, Any, float]:
-    lightgbm = _imported("lightgbm")
+    import lightgbm
+
     (x, y, lengths), (vx, vy, vlengths) = _arrays(splits.train), _arrays(splits.vali)
     train = lightgbm.Dataset(x, y, group=lengths)
     vali = lightgbm.Dataset(vx, vy, group=vlengths, reference=train)
@@ -92,7 +93,7 @@ def _lightgbm(
 def _xgboost(
     splits: Splits, p: dict[str, Any], options: dict[str, Any], seed: int, threads: int
 ) -> tuple[Any, Any, float]:
-    xgboost = _imported("xgboost")
+    import xgboost
 
     def matrix(part: RankingData) -> Any:
         x, y, lengths = _arrays(part)
@@ -121,7 +122,7 @@ def _xgboost(
 def _catboost(
     splits: Splits, p: dict[str, Any], options: dict[str, Any], seed: int, threads: int
 ) -> tuple[Any, Any, float]:
-    catboost = _imported("catboost")
+    import catboost
 
     def pool(part: RankingData) -> Any:
         x, y, _ = _arrays(part)
@@ -137,12 +138,3 @@ def _catboost(
     model = catboost.CatBoost(parameters)
     model.fit(train, eval_set=vali, early_stopping_rounds=PATIENCE)
     return np.asarray(model.predict(vali)), np.asarray(model.predict(test)), float(model.tree_count_)
-
-
-def _imported(name: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise ImportError(f'--gbdt {name} needs {name}: pip install "pirank[gbdt]"') from None

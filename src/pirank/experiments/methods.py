@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -74,6 +75,8 @@ def gbdt_method(name: str) -> Method:
     """A gradient-boosted tree library by name."""
     if name not in GBDTS:
         raise ValueError(unknown("gradient-boosted trees", name, GBDTS))
+    if importlib.util.find_spec(name) is None:
+        raise ImportError(f'--gbdt {name} needs {name}: pip install "pirank[gbdt]"')
     return Method(name, "gbdt", name)
 
 
