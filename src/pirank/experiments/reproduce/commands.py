@@ -136,7 +136,7 @@ def depth(
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("depth"),
 ) -> None:
     """The time of 100 training steps against list length: pairwise, the paper's tree, and exact."""
-    effort = Effort(out, (), quick, steps, list_sizes=numbers(list_sizes) or ())
+    effort = Effort(out, (), quick, steps, jobs=1, list_sizes=numbers(list_sizes) or ())
     began = datetime.now(), time.perf_counter()
     running.check_folder(out)
     _write("The paper's depth ablation", depth_experiment.run(effort), effort, [], began)
