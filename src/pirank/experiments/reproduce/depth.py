@@ -95,10 +95,13 @@ def run(effort: Effort) -> list[Section]:
         "by themselves, for scores that are there already: the median of as many runs, a hundred times. Complexity "
         "lines start at the longest lists that were measured."
     )
-    left_out = sorted({size for (_, size, _), value in whole.items() if value is None})
+    both = [*whole.items(), *alone.items()]
+    left_out = sorted({size for (_, size, _), value in both if value is None})
     if left_out:
         listed = ", ".join(f"{size:,}" for size in left_out)
-        text += f"\n\nThe pairwise form at L = {listed} needs more than half of the free memory: left out."
+        text += (
+            f"\n\nThe pairwise form at L = {listed} needed more than half of the free memory: left out there."
+        )
     items: list[Any] = []
     for what, found in (("training steps", whole), ("losses with their gradient", alone)):
         for k in CUTOFFS:
