@@ -164,9 +164,11 @@ def test_compare_writes_html_markdown_csv_and_pictures(letor, tmp_path, monkeypa
     assert "6 trials, 4 of them finished already" in again.output
 
 
-def test_trees_join_with_the_same_tuning_budget(letor, tmp_path):
+def test_trees_join_with_the_same_tuning_budget(letor, tmp_path, monkeypatch):
     pytest.importorskip("lightgbm")
     pytest.importorskip("xgboost")
+    monkeypatch.setattr("pirank.experiments.gbdt.TREES", 10)
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
     source = source_of(str(letor))
     methods = [gbdt_method("lightgbm"), gbdt_method("xgboost")]
     plan = Plan([source], methods, seeds=1, tune=2)
