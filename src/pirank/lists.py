@@ -7,6 +7,7 @@ that is True at the items that are there, or *flat*, ``scores [N]`` with ``offse
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -208,7 +209,7 @@ def check_finite(values: Tensor, mask: Tensor | None, name: str, check_values: b
     ):
         return
     # A finite sum proves that all are finite; an infinite one may be an overflow, so only then look at each.
-    if bool(values.detach().sum().isfinite()):
+    if math.isfinite(values.detach().sum().item()):
         return
     bad = ~values.detach().isfinite().reshape(-1)
     if mask is not None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from pirank.lists import PerList, check_choice, each_list, reduce_lists
+from pirank.metrics.labels import may_look
 
 _PER_CALL = ("scores", "labels", "mask", "offsets", "weights")
 
@@ -62,6 +63,8 @@ def list_loss(
         seen.append(counted)
         if scores.numel() == 0:
             return scores.sum(-1)
+        if may_look(counted) and bool(counted.all()):
+            return per_list(scores, labels, mask)
         # Blank at the way in as well as out: 0 · inf on the way back would be NaN.
         scores = torch.where(counted[:, None], scores, 0)
         return torch.where(counted, per_list(scores, labels, mask), 0)

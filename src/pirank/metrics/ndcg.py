@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from pirank.metrics.base import Metric, over, rank_numbers
+from pirank.metrics.base import Metric, over
 from pirank.metrics.conventions import option_of
 from pirank.metrics.labels import Gain, check_gain, check_gains, gains_of
 
@@ -88,4 +89,21 @@ class NDCG(DCG):
 
 def discounts(ranked: Tensor) -> Tensor:
     """1/log2(1 + rank) for each of the ranks, ``[ranks]``."""
-    return 1 / torch.log2(1 + rank_numbers(ranked))
+    make = (
+        _make_discounts
+        if torch.compiler.is_compiling() or ranked.shape[-1] > _KEPT_UP_TO
+        else _kept_discounts
+    )
+    return make(ranked.shape[-1], ranked.dtype, ranked.device)
+
+
+# Short lists are made of small steps, and these numbers would be a tenth of them.
+_KEPT_UP_TO = 1024
+
+
+def _make_discounts(ranks: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):  # what is kept must serve training too
+        return 1 / torch.log2(torch.arange(2, ranks + 2, dtype=dtype, device=device))
+
+
+_kept_discounts = lru_cache(maxsize=64)(_make_discounts)

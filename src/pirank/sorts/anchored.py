@@ -31,6 +31,8 @@ ROWS_PER_BLOCK = 64
 # Weights held at a time on the CPU: a chunk stays in the cache.
 _CHUNK = 1 << 18
 _CHUNK_AT_LEAST = 64
+# Lists from which it pays to look how far weights reach, and below which small constants are kept.
+_LONG = 1024
 # A drop of this many temperatures is a weight of exactly 0 in float64 too; the bound keeps sums finite.
 _FAR = 1e6
 # Blocks up to this many rows sum their gaps by one product with a constant, larger ones by two cumulative sums.
@@ -60,7 +62,7 @@ class SortedLists:
         self.scores = scores
         self.present = present
         self.temperature = temperature
-        self.rank = torch.arange(scores.shape[1], dtype=scores.dtype, device=scores.device)
+        self.rank = _ranks(scores.shape[1], scores.dtype, scores.device)
         self.limit = drop_limit(scores.dtype)
         self._gaps: Tensor | None = None
 
@@ -85,27 +87,29 @@ class SortedLists:
 
     def inner(self, first: int, stop: int) -> Tensor:
         """exp(−c_i(r)/τ) for the rows and columns ``first`` to ``stop``: ``[B, rows, rows]``."""
-        rows = stop - first
-        gaps = self.gaps[:, first : stop - 1]
-        if rows <= _ROWS_BY_PRODUCT:
-            logits = (gaps[:, None, None] * _steps_between(rows, gaps.dtype, gaps.device)).sum(-1)
-        else:
-            rank = self.rank[:rows]
-            steps = 2 * (rank[:-1] - rank[:, None]) + 1
-            down = (gaps[:, None] * steps.clamp(min=0)).cumsum(-1)
-            up = (gaps[:, None] * steps.clamp(max=0)).flip(-1).cumsum(-1).flip(-1)
-            nothing = down.new_zeros(down.shape[0], rows, 1)
-            logits = torch.cat([up, nothing], -1) - torch.cat([nothing, down], -1)
+        logits = self._inner_logits(first, stop)
         if self.present is not None:
             logits = logits.masked_fill(~self.present[:, None, first:stop], float("-inf"))
         return _exp_(logits)
+
+    def _inner_logits(self, first: int, stop: int) -> Tensor:
+        rows = stop - first
+        gaps = self.gaps[:, first : stop - 1]
+        if rows <= _ROWS_BY_PRODUCT:
+            return (gaps[:, None, None] * _steps_between(rows, gaps.dtype, gaps.device)).sum(-1)
+        rank = self.rank[:rows]
+        steps = 2 * (rank[:-1] - rank[:, None]) + 1
+        down = (gaps[:, None] * steps.clamp(min=0)).cumsum(-1)
+        up = (gaps[:, None] * steps.clamp(max=0)).flip(-1).cumsum(-1).flip(-1)
+        nothing = down.new_zeros(down.shape[0], rows, 1)
+        return torch.cat([up, nothing], -1) - torch.cat([nothing, down], -1)
 
     def tails(self, first: int, stop: int, inner: Tensor) -> Iterator[Tail]:
         """The weights of the rows ``first`` to ``stop`` on everything outside the block, a chunk at a time."""
         width = self.scores.shape[1]
         if stop < width:
             anchor = stop - 1
-            drop = (self.gaps[:, anchor:] * self.rank[: width - stop].mul(2).add_(1)).cumsum(-1)
+            drop = (self.gaps[:, anchor:] * _odd_numbers(width - stop, self.rank)).cumsum(-1)
             distance = self._scaled(self.scores[:, anchor, None] - self.scores[:, stop:])
             # G never falls: past the first column where it is out of reach of every list, nothing weighs anything.
             reach = self._within_reach(drop)
@@ -113,13 +117,13 @@ class SortedLists:
                 drop[:, :reach], distance[:, :reach], first, stop, stop, anchor, inner[:, :, -1]
             )
         if first > 0:
-            steps = self.rank[:first].mul(2).add_(1).flip(-1)
+            steps = _odd_numbers(first, self.rank).flip(-1)
             drop = (self.gaps[:, :first] * steps).flip(-1).cumsum(-1).flip(-1)
             distance = self._scaled(self.scores[:, :first] - self.scores[:, first, None])
             yield from self._tail(drop, distance, first, stop, 0, first, inner[:, :, 0])
 
     def _within_reach(self, drop: Tensor) -> int:
-        if drop.device.type != "cpu" or torch.compiler.is_compiling() or drop.shape[1] < _CHUNK_AT_LEAST:
+        if drop.device.type != "cpu" or torch.compiler.is_compiling() or drop.shape[1] < _LONG:
             return drop.shape[1]
         if not bool((drop[:, -1] > self.limit).all()):
             return drop.shape[1]
@@ -144,14 +148,29 @@ class SortedLists:
         return max(_CHUNK_AT_LEAST, budget // max(1, self.scores.shape[0] * rows))
 
     def weights(self, k: int) -> Tensor:
-        """The normalised weights of the first k rows as a matrix ``[B, k, W]``; rows beyond a list's length are 0."""
+        """The unnormalised weights of the first k rows as a matrix ``[B, k, W]``; columns of absent items are 0."""
+        if k <= ROWS_PER_BLOCK:
+            return self._weights_of_one_block(k)
         matrix = self.scores.new_zeros(self.scores.shape[0], k, self.scores.shape[1])
         for first, stop in self.blocks(k):
             inner = self.inner(first, stop)
             matrix[:, first:stop, first:stop] = inner
             for tail in self.tails(first, stop, inner):
                 matrix[:, first:stop, tail.columns] = tail.weight.mul_(tail.factor[..., None])
-        return matrix.div_(self.whole(matrix.sum(-1))[..., None])
+        return matrix
+
+    def _weights_of_one_block(self, k: int) -> Tensor:
+        logits = self._inner_logits(0, k)
+        width = self.scores.shape[1]
+        if k < width:
+            drop = (self.gaps[:, k - 1 :] * _odd_numbers(width - k, self.rank)).cumsum(-1)
+            distance = self._scaled(self.scores[:, k - 1, None] - self.scores[:, k:])
+            steps = 2 * (self.rank[:k, None] - (k - 1))
+            beyond = torch.addcmul(logits[:, :, -1:] - drop[:, None], steps, distance[:, None])
+            logits = torch.cat([logits, beyond], -1)
+        if self.present is not None:
+            logits = logits.masked_fill(~self.present[:, None], float("-inf"))
+        return _exp_(logits)
 
     def whole(self, row_sums: Tensor) -> Tensor:
         """Row sums ``[B, k]`` to divide by: infinite at rows beyond the list's own length, whose weights are 0."""
@@ -183,6 +202,24 @@ def _exp_(logits: Tensor) -> Tensor:
     """exp in place, with 0 for what is below the smallest normal number: subnormal numbers are slow to work with."""
     limit = -drop_limit(logits.dtype)
     return torch.threshold_(logits, limit, float("-inf")).exp_()
+
+
+def _odd_numbers(count: int, rank: Tensor) -> Tensor:
+    """1, 3, 5, … from 0, 1, 2, …"""
+    return rank[:count] * 2 + 1
+
+
+def _ranks(width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """0, 1, … as scores are, ``[width]``."""
+    if torch.compiler.is_compiling() or width > _LONG:
+        return torch.arange(width, dtype=dtype, device=device)
+    return _kept_ranks(width, dtype, device)
+
+
+@lru_cache(maxsize=256)
+def _kept_ranks(width: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    with torch.inference_mode(False):  # what is kept must serve training too
+        return torch.arange(width, dtype=dtype, device=device)
 
 
 def _steps_between(rows: int, dtype: torch.dtype, device: torch.device) -> Tensor:
@@ -223,11 +260,13 @@ class Gradient:
         self.tilt = torch.zeros_like(lists.scores)
         self.by_value = None if values is None else torch.zeros_like(values)
         self.ties = lists.tie_groups()
-        middle = lists.rank if self.ties is None else (self.ties[0] + self.ties[1]).to(lists.rank.dtype) / 2
-        self.middle = middle.expand_as(lists.scores)
+        self.middle = lists.rank[None]
+        if self.ties is not None:
+            self.middle = (self.ties[0] + self.ties[1]).to(lists.rank.dtype) / 2
 
     def add_rows(self, rows: slice, columns: slice, u: Tensor, pull: Tensor | None) -> None:
-        """Add ``u [B, rows, columns]``, and ``pull [B, C, rows, columns]``, the weights times the rows' gradient."""
+        """Add ``u [B, C, rows, columns]``, and ``pull``, the weights times the rows' gradient, of the same shape."""
+        u = u[:, 0] if u.shape[1] == 1 else u.sum(1)
         self.total[:, columns] += u.sum(1)
         self.tilt[:, columns] += (u * (self.middle[:, None, columns] - self.lists.rank[rows, None])).sum(1)
         if self.by_value is not None and pull is not None:

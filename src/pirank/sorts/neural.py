@@ -14,6 +14,9 @@ from pirank.sorts.order import descending
 
 # Up to this many weights are kept for the backward pass; more are made again.
 _DENSE = 1 << 18
+# Far down the list neighbouring rows weigh almost the same in a metric, and where two items are nearly tied their
+# gradients almost cancel: with more rows than this, small batches are worked out in float64.
+_MANY_ROWS = 16
 
 
 class NeuralSort(Sort):
@@ -81,39 +84,44 @@ class _SortedValues(torch.autograd.Function):
         ordered = values.gather(2, order[:, None].expand(-1, values.shape[1], -1))
         own = ordered[:, :, :k]
         ctx.dense = torch.compiler.is_compiling() or ordered.numel() * k <= _DENSE
+        if ctx.dense and k > _MANY_ROWS and scores.device.type == "cpu":
+            lists = SortedLists(lists.scores.double(), lists.present, temperature)
+            ordered = ordered.double()
+            own = ordered[:, :, :k]
+        kept: tuple[Tensor, ...] = ()
         if ctx.dense:
-            kept = lists.weights(k)
-            shift = (kept[:, None] * (ordered[:, :, None] - own[..., None])).sum(-1)
+            weight = lists.weights(k)
+            away = ordered[:, :, None] - own[..., None]
+            row_sums = lists.whole(weight.sum(-1))
+            shift = (weight[:, None] * away).sum(-1) / row_sums[:, None]
+            kept = (weight, away)
         else:
             sums = _stream_sums(lists, ordered, k)
-            kept = lists.whole(sums[:, 0])
-            shift = sums[:, 1:] / kept[:, None]
-        ctx.save_for_backward(order, ordered, kept, shift, lists.scores, lists.present)
+            row_sums = lists.whole(sums[:, 0])
+            shift = sums[:, 1:] / row_sums[:, None]
+        ctx.save_for_backward(order, ordered, row_sums, shift, lists.scores, lists.present, *kept)
         ctx.k, ctx.temperature, ctx.list_size = k, temperature, scores.shape[1]
-        ranked = own + shift
+        ranked = (own + shift).to(scores.dtype)
         return ranked if lists.present is None else torch.where(lists.present[:, None, :k], ranked, 0)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        order, ordered, kept, shift, sorted_scores, present = ctx.saved_tensors
+        order, ordered, row_sums, shift, sorted_scores, present, *kept = ctx.saved_tensors
         lists = SortedLists(sorted_scores, present, ctx.temperature)
-        by_weight = gradients[0]
-        if present is not None:
-            by_weight = torch.where(present[:, None, : ctx.k], by_weight, 0)
+        scaled = gradients[0] / row_sums[:, None]
         gradient = Gradient(lists, ctx.k, ordered if ctx.needs_input_grad[1] else None)
-        own = ordered[:, :, : ctx.k]
         if ctx.dense:
-            pull = kept[:, None] * by_weight[..., None]
-            away = ordered[:, :, None] - own[..., None] - shift[..., None]
-            gradient.add_rows(slice(0, ctx.k), slice(None), (pull * away).sum(1), pull)
+            weight, away = kept
+            pull = weight[:, None] * scaled[..., None]
+            gradient.add_rows(slice(0, ctx.k), slice(None), pull * (away - shift[..., None]), pull)
         else:
-            _stream_gradient(gradient, ordered, own, shift, by_weight / kept[:, None])
-        by_score, by_value = gradient.by_score(), gradient.by_value
+            _stream_gradient(gradient, ordered, ordered[:, :, : ctx.k], shift, scaled)
+        by_score, by_value = gradient.by_score().to(gradients[0].dtype), gradient.by_value
         out = by_score.new_zeros(by_score.shape[0], ctx.list_size).scatter_(1, order, by_score)
         if by_value is not None:
             target = by_value.new_zeros(*by_value.shape[:2], ctx.list_size)
-            by_value = target.scatter_(2, order[:, None].expand_as(by_value), by_value)
+            by_value = target.scatter_(2, order[:, None].expand_as(by_value), by_value).to(out.dtype)
         return out, by_value, None, None, None
 
 
@@ -147,7 +155,7 @@ def _stream_gradient(gradient: Gradient, ordered: Tensor, own: Tensor, shift: Te
         inner = lists.inner(first, stop)
         mine, moved = own[:, :, rows, None], shift[:, :, rows]
         pull = inner[:, None] * scaled[:, :, rows, None]
-        gradient.add_rows(rows, rows, (pull * (mine.mT - mine - moved[..., None])).sum(1), pull)
+        gradient.add_rows(rows, rows, pull * (mine.mT - mine - moved[..., None]), pull)
         for tail in lists.tails(first, stop, inner):
             for channel in range(ordered.shape[1]):
                 reference = ordered[:, channel, tail.anchor, None]
@@ -164,6 +172,7 @@ class _Matrix(torch.autograd.Function):
     def forward(ctx: Any, scores: Tensor, mask: Tensor | None, k: int, temperature: Temperature) -> Tensor:
         lists, order = descending(scores, mask, k, temperature, None)
         weights = lists.weights(k)
+        weights = weights / lists.whole(weights.sum(-1))[..., None]
         ctx.save_for_backward(order, weights, lists.scores, lists.present)
         ctx.temperature = temperature
         return torch.zeros_like(weights).scatter_(2, order[:, None].expand_as(weights), weights)
@@ -176,6 +185,6 @@ class _Matrix(torch.autograd.Function):
         mean = (by_weight * weights).sum(-1, keepdim=True)
         k = weights.shape[1]
         gradient = Gradient(SortedLists(sorted_scores, present, ctx.temperature), k, None)
-        gradient.add_rows(slice(0, k), slice(None), weights * (by_weight - mean), None)
+        gradient.add_rows(slice(0, k), slice(None), (weights * (by_weight - mean))[:, None], None)
         by_score = gradient.by_score()
         return torch.zeros_like(by_score).scatter_(1, order, by_score), None, None, None
