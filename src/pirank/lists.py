@@ -64,6 +64,8 @@ def each_list(
         mask = mask.reshape(count, length)
     check_finite(scores, mask, "scores", check_values)
     check_finite(labels, mask, "labels", check_values)
+    if scores.dim() == 2:
+        return per_list(scores, labels, mask)
     result = per_list(scores.reshape(count, length), labels.reshape(count, length), mask)
     return result.reshape(batch_shape + result.shape[1:])
 
@@ -268,6 +270,8 @@ def reduce_lists(
         return per_list
     if reduction == "sum":
         return per_list.sum()
+    if weights is None and counted.device.type == "cpu" and not torch.compiler.is_compiling():
+        return per_list.sum() / max(int(counted.sum()), 1)
     mass = counted.to(per_list.dtype) if weights is None else torch.where(counted, weights, 0)
     total = mass.sum()
     return per_list.sum() / torch.where(total > 0, total, 1)

@@ -140,9 +140,6 @@ def metric_after_sort(
 ) -> Tensor:
     """The loss of a metric after a relaxed sort: what :class:`PiRankLoss` computes."""
 
-    def relevant(labels: Tensor) -> Tensor:
-        return metric.values_of(labels) > 0
-
     def per_list(scores: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
         values = metric.item_values(labels)
         if mask is not None:
@@ -157,7 +154,7 @@ def metric_after_sort(
             loss = loss + (metric.loss(hard) - loss).detach()
         return loss
 
-    return list_loss(per_list, scores, labels, relevant=relevant, **batch)
+    return list_loss(per_list, scores, labels, relevant=metric.relevant, **batch)
 
 
 def relaxed_sort(

@@ -38,6 +38,10 @@ class Metric(ListMetric):
     def values_of(self, labels: Tensor) -> Tensor:
         """The formula behind :meth:`item_values`, for labels that were checked."""
 
+    def relevant(self, labels: Tensor) -> Tensor:
+        """True at the items that are relevant, whatever the others' labels are, elementwise."""
+        return self.values_of(labels) > 0
+
     def normaliser(self, values: Tensor, mask: Tensor | None) -> Tensor:
         """A number of the list that does not depend on the ranking: ``item values [B, L]`` to ``[B]``."""
         return values.new_ones(values.shape[0])

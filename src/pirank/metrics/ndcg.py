@@ -54,6 +54,9 @@ class DCG(Metric):
     def values_of(self, labels: Tensor) -> Tensor:
         return gains_of(labels, self.gain)
 
+    def relevant(self, labels: Tensor) -> Tensor:
+        return labels > 0 if isinstance(self.gain, str) else super().relevant(labels)
+
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
         return (ranked * discounts(ranked)).sum(-1)
 
