@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _POOL_BATCHES = 64
 
 
-class Schedule:
+class Schedule(ABC):
     """Epochs of batches, with a place that can be saved and taken up again."""
 
     def __init__(
@@ -40,17 +41,17 @@ class Schedule:
 
     # --- what each kind of batches says ---------------------------------------------------------------------
 
+    @abstractmethod
     def _plan(self, epoch: int) -> list[np.ndarray]:
         """The queries of every batch of an epoch, the same in all processes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _gathered(self, batches: list[np.ndarray], epoch: int) -> Iterator[Batch]:
         """The batches of these queries."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _options(self) -> dict[str, Any]:
         """What the order depends on, next to data and seed."""
-        raise NotImplementedError
 
     # --- one epoch ------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor
 
@@ -11,13 +13,14 @@ Temperature = float | Tensor
 """A number, or one number a list as a tensor ``[B, 1]``."""
 
 
-class Sort:
+class Sort(ABC):
     """A relaxation of sorting in descending order.
 
     A sort is a family of row-stochastic matrices ``P̂(scores, temperature)`` that tends to the permutation matrix of
     the sort as the temperature falls to 0. Row i holds the weights of the items at rank i.
 
-    A subclass implements :meth:`sorted_values` and :meth:`relaxed_matrix` on ``[B, L]`` batches.
+    A subclass implements :meth:`relaxed_matrix` on ``[B, L]`` batches, and :meth:`sorted_values` where it can do without
+    the matrix.
 
     Args:
         temperature: how soft the sort is; above 0.
@@ -97,9 +100,9 @@ class Sort:
         with torch.autocast(scores.device.type, enabled=False):
             return values @ matrix.mT
 
+    @abstractmethod
     def relaxed_matrix(self, scores: Tensor, mask: Tensor | None, k: int, temperature: Temperature) -> Tensor:
         """The matrix ``[B, k, L]`` of a ``[B, L]`` batch; k may exceed L, and those rows are 0."""
-        raise TypeError(f"{type(self).__name__} does not say how its matrix is made")
 
     def _open(
         self, scores: Tensor, k: int | None, mask: Tensor | None
