@@ -19,8 +19,8 @@ class Sort(ABC):
     A sort is a family of row-stochastic matrices ``P̂(scores, temperature)`` that tends to the permutation matrix of
     the sort as the temperature falls to 0. Row i holds the weights of the items at rank i.
 
-    A subclass implements :meth:`relaxed_matrix` on ``[B, L]`` batches, and :meth:`sorted_values` where it can do without
-    the matrix.
+    A subclass implements :meth:`relaxed_matrix` on ``[B, L]`` batches, and :meth:`sorted_values` where it can do
+    without the matrix.
 
     Args:
         temperature: how soft the sort is; above 0.
