@@ -67,7 +67,7 @@ def fit(
         half = step / 2
         low, high = math.floor(low / half + 1e-9) * half, math.ceil(high / half - 1e-9) * half
     ticks = _multiples(step, low, high)
-    if len(ticks) < 2:  # one tick says where a value is, but not how large a difference is
+    while len(ticks) < 2:  # one tick says where a value is, but not how large a difference is
         step = nice_step(step / 3)
         ticks = _multiples(step, low, high)
     return Scale(low, high, start, end, False, ticks, linear_labels(ticks, step))
