@@ -32,6 +32,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
+from measure import machine
 from pirank.data import FixedSizeBatches, RaggedBatches, RankingData, cache, read, write
 
 ROWS, FEATURES = 200_000, 136
@@ -255,7 +256,7 @@ def row(
         "peak_mb": "" if peak_mb is None else round(peak_mb),
         "result_mb": "" if result_mb is None else round(result_mb),
         "threads": torch.get_num_threads(),
-        "cpu": processor(),
+        "cpu": machine()["cpu"],
         "python": platform.python_version(),
         "torch": version("torch"),
     }
@@ -263,14 +264,6 @@ def row(
         f"{benchmark}: {tool}: {middle:.4g} s, {documents / middle:,.0f} documents/s, peak {found['peak_mb']} MiB"
     )
     return found
-
-
-def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def main() -> None:

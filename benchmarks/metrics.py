@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from measure import machine
 from pirank.metrics import NDCG
 
 K = 10
@@ -99,14 +100,6 @@ TOOLS: dict[str, tuple[Callable[..., Callable[[], float]], str, int]] = {
 }
 
 
-def processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -134,7 +127,7 @@ def main() -> None:
     values = [row[8] for row in rows]
     if max(values) - min(values) > 1e-5:
         raise SystemExit(f"the tools disagree on the value, so their times mean nothing: {values}")
-    machine = [torch.get_num_threads(), processor(), platform.python_version(), torch.__version__]
+    where = [torch.get_num_threads(), machine()["cpu"], platform.python_version(), torch.__version__]
     options.output.parent.mkdir(parents=True, exist_ok=True)
     with options.output.open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -142,7 +135,7 @@ def main() -> None:
         for row in rows:
             times = [f"{number:.5f}" for number in row[5:8]]
             ratio = f"{row[6] / rows[0][6]:.2f}"
-            writer.writerow([*row[:5], *times, f"{row[8]:.7f}", ratio, *machine])
+            writer.writerow([*row[:5], *times, f"{row[8]:.7f}", ratio, *where])
 
 
 if __name__ == "__main__":

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from pirank.lists import PerList, check_choice, each_list, reduce_lists
 from pirank.metrics.labels import may_look
+from pirank.names import nearest
 
 _PER_CALL = ("scores", "labels", "mask", "offsets", "weights")
 
@@ -148,11 +148,3 @@ class ListLoss(nn.Module):
     def extra_repr(self) -> str:
         """The options that were given."""
         return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """The tail of an error message: the known names, and the one that was probably meant."""
-    known = list(known)
-    close = difflib.get_close_matches(name, known, n=1)
-    meant = f"; did you mean {close[0]!r}?" if close else ""
-    return f"{meant} (known: {', '.join(known)})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pirank.losses.approx import ApproxMRRLoss, ApproxNDCGLoss
-from pirank.losses.base import ListLoss, nearest
+from pirank.losses.base import ListLoss
 from pirank.losses.lambdas import LambdaLoss, LambdaRankLoss
 from pirank.losses.listwise import ListMLELoss, ListNetLoss, PositionAwareListMLELoss, SoftmaxLoss
 from pirank.losses.neural_ndcg import NeuralNDCGLoss
@@ -13,6 +13,7 @@ from pirank.losses.neuralsort import NeuralSortLoss
 from pirank.losses.pairwise import PairwiseHingeLoss, RankNetLoss
 from pirank.losses.pirank import PiRankARPLoss, PiRankLoss, PiRankNDCGLoss
 from pirank.losses.pointwise import MSELoss, OrdinalLoss, SigmoidCrossEntropyLoss
+from pirank.names import nearest
 
 LOSSES: dict[str, type[ListLoss] | type[PiRankNDCGLoss] | type[PiRankARPLoss]] = {
     "pirank-ndcg": PiRankNDCGLoss,
