@@ -52,16 +52,17 @@ def padded_copy(table: Tensor, rows: np.ndarray, lengths: np.ndarray, *, consecu
     values = table.numpy()
     count, size = rows.shape
     copy = np.empty((count, size, values.shape[1]), values.dtype)
-    short = size < _SHORT_LIST
-    if short:
+    kept = lengths.tolist()
+    if size < _SHORT_LIST:
         values.take(rows, axis=0, out=copy, mode="clip")
-    for place, own, length in zip(copy, rows, lengths.tolist(), strict=True):
-        if consecutive and not short:
-            place[:length] = values[own[0] : own[0] + length]
-        elif not short:
+    elif consecutive:
+        for place, start, length in zip(copy, rows[:, 0].tolist(), kept, strict=True):
+            place[:length] = values[start : start + length]
+    else:
+        for place, own, length in zip(copy, rows, kept, strict=True):
             values.take(own[:length], axis=0, out=place[:length], mode="clip")
-        if length < size:
-            place[length:] = 0
+    for i in (lengths < size).nonzero()[0].tolist():
+        copy[i, kept[i] :] = 0
     return torch.from_numpy(copy)
 
 
