@@ -155,7 +155,7 @@ class RaggedBatches(Schedule):
         offsets = np.zeros(len(batch) + 1, np.int64)
         lengths.cumsum(out=offsets[1:])
         count = int(offsets[-1])
-        rows = rows_of_lists(data.offsets.numpy()[batch], lengths)
+        rows = rows_of_lists(data.offsets.numpy()[batch], lengths, offsets)
         return Batch(
             flat_copy(data.features, rows, count),
             None if data.labels is None else flat_copy(data.labels, rows, count),

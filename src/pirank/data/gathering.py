@@ -14,18 +14,18 @@ from torch import Tensor
 _SHORT_LIST = 32
 
 
-def rows_of_lists(starts: np.ndarray, lengths: np.ndarray) -> list[slice] | np.ndarray:
+def rows_of_lists(starts: np.ndarray, lengths: np.ndarray, offsets: np.ndarray) -> list[slice] | np.ndarray:
     """The rows of consecutive documents, in the form in which :func:`flat_copy` copies them fastest.
 
     Args:
         starts: the first row of each list, ``[q]``.
         lengths: documents of each list, ``[q]``.
+        offsets: boundaries of the lists in the copy, ``[q + 1]``.
     """
-    total = int(lengths.sum())
-    if total and total >= _SHORT_LIST * len(lengths):
+    count = int(offsets[-1])
+    if count and count >= _SHORT_LIST * len(lengths):
         return list(map(slice, starts.tolist(), (starts + lengths).tolist()))
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(starts - before, lengths) + np.arange(total)
+    return np.repeat(starts - offsets[:-1], lengths) + np.arange(count)
 
 
 def flat_copy(table: Tensor, rows: list[slice] | np.ndarray, count: int) -> Tensor:
