@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 
@@ -22,13 +22,22 @@ MOST_ROWS_OF_LONG = 64
 
 _OLDEST_CAPABILITY = (8, 0)
 
-_asked: ContextVar[str] = ContextVar("pirank_path", default="auto")
-_taken: ContextVar[list[str] | None] = ContextVar("pirank_paths_taken", default=None)
+
+
+@dataclass
+class _Choice:
+    """What is asked for in this process, and where it is recorded: plain values, which a compiled program can see."""
+
+    asked: str = "auto"
+    taken: list[str] | None = None
+
+
+_choice = _Choice()
 
 
 @contextmanager
 def use_path(path: str) -> Iterator[None]:
-    """Work sorts and losses out in one way, in this thread.
+    """Work sorts and losses out in one way, in this process.
 
     Args:
         path: ``"auto"``: kernels on CUDA devices that can run them; ``"plain"``: PyTorch's own operations;
@@ -41,21 +50,21 @@ def use_path(path: str) -> Iterator[None]:
         >>> paths
         ['plain']
     """
-    token = _asked.set(check_choice("path", path, PATHS))
+    before, _choice.asked = _choice.asked, check_choice("path", path, PATHS)
     try:
         yield
     finally:
-        _asked.reset(token)
+        _choice.asked = before
 
 
 @contextmanager
 def paths_taken() -> Iterator[list[str]]:
     """Record which way every sort and loss goes: ``"plain"``, ``"short kernels"`` or ``"long kernels"``, in turn."""
-    token = _taken.set([])
+    before, _choice.taken = _choice.taken, []
     try:
-        yield _taken.get()  # type: ignore[misc]
+        yield _choice.taken
     finally:
-        _taken.reset(token)
+        _choice.taken = before
 
 
 def take_kernels(scores: Tensor, rows: int, longest: int) -> bool:
@@ -79,7 +88,7 @@ def take_kernels(scores: Tensor, rows: int, longest: int) -> bool:
 
 def may_take_kernels(scores: Tensor) -> bool:
     """Whether kernels are wanted, and run where these scores are."""
-    if _asked.get() == "plain":
+    if _choice.asked == "plain":
         return False
     return _runs_kernels(scores.device) or _interpreted(scores.device)
 
@@ -87,13 +96,12 @@ def may_take_kernels(scores: Tensor) -> bool:
 def _note(path: str) -> None:
     if torch.compiler.is_compiling():
         return
-    taken = _taken.get()
-    if taken is not None:
-        taken.append(path)
+    if _choice.taken is not None:
+        _choice.taken.append(path)
 
 
 def _interpreted(device: torch.device) -> bool:
-    if _asked.get() != "kernels" or device.type != "cpu":
+    if _choice.asked != "kernels" or device.type != "cpu":
         return False
     if os.environ.get("TRITON_INTERPRET") != "1" or find_spec("triton") is None:
         raise RuntimeError("kernels run on the CPU for tests only: install triton and set TRITON_INTERPRET=1")
