@@ -23,7 +23,6 @@ MOST_ROWS_OF_LONG = 64
 _OLDEST_CAPABILITY = (8, 0)
 
 
-
 @dataclass
 class _Choice:
     """What is asked for in this process, and where it is recorded: plain values, which a compiled program can see."""

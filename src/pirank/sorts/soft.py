@@ -95,6 +95,7 @@ class _SoftValues(torch.autograd.Function):
         by_item = torch.zeros_like(sorted_scores)
         by_row = torch.zeros_like(sorted_scores)
         by_value = torch.zeros_like(ordered) if ctx.needs_input_grad[1] else None
+        leave_below = (sorted_scores[:, :k] > sorted_scores[:, -1:]).to(sorted_scores.dtype)
         for columns in _chunks(lists, k):
             weight = _weight(lists, k, columns)
             u = torch.zeros_like(weight)
@@ -107,9 +108,10 @@ class _SoftValues(torch.autograd.Function):
                 if by_value is not None:
                     by_value[:, channel, columns] = pull.sum(1)
             # ∂/∂s of −|s_i − s_r|, with sign(0) = 0.
-            u *= (sorted_scores[:, :k, None] - sorted_scores[:, None, columns]).sign()
-            by_item[:, columns] = u.sum(1)
-            by_row[:, :k] -= u.sum(2)
+            sign = (sorted_scores[:, :k, None] - sorted_scores[:, None, columns]).sign()
+            by_item[:, columns] = (u * sign).sum(1)
+            # −Σ_r u_i(r) sign, and Σ_r u_i(r) = 0: where there are items below the row's own, they can be left out.
+            by_row[:, :k] += u.mul_(leave_below[..., None] - sign).sum(2)
         ties = lists.tie_groups()
         if ties is not None:
             low, high = ties

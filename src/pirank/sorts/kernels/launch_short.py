@@ -144,7 +144,7 @@ def linear(
     ordered = torch.empty(scores.shape, dtype=torch.float32, device=scores.device)
     ordered_values = torch.empty_like(ordered)
     sums = _scratch(ordered, k, layout) if pull else (ordered,) * 4
-    losses, counts = ordered.new_empty(2, layout.lists)
+    losses, counts = ordered.new_empty(layout.lists), ordered.new_empty(layout.lists)
     # Flat places beyond the last list belong to nobody.
     gradient = torch.zeros_like(ordered) if pull else ordered.new_empty(0)
     short.linear_short[(layout.lists,)](

@@ -220,7 +220,7 @@ def pull_of_chunks(
     """What pulls at each item, the sum of it over each chunk, and SoftSort's part for the rows, by chunk."""
     which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
     if which >= 0:
-        _, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
+        length, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
         scores, total, tilt = ordered + base, total + base, tilt + base
         temperature = tl.load(used + which)
         row = tl.arange(0, ROWS)
@@ -246,13 +246,13 @@ def pull_of_chunks(
             drops = drops_inside(scores, 0, rows, temperature, ROWS, SOFT)
             if chunk == 0:
                 by_row = pull_inside(
-                    drops, scores, kept, 0, rows, away, pulled, total, tilt, by_value, by_row,
+                    drops, scores, kept, 0, rows, length, away, pulled, total, tilt, by_value, by_row,
                     ROWS, CHANNELS > 1, SOFT, VALUES,
                 )  # fmt: skip
             if reached:
                 by_row = pull_beyond(
-                    scores, kept, own, 0, rows, rows - 1, drops_of_column(drops, row, rows - 1), begin, end, carry,
-                    temperature, away, pulled, total, tilt, by_value, by_row,
+                    scores, kept, own, 0, rows, length, rows - 1, drops_of_column(drops, row, rows - 1), begin, end,
+                    carry, temperature, away, pulled, total, tilt, by_value, by_row,
                     ROWS, TILE, 1, CHANNELS > 1, SOFT, VALUES,
                 )  # fmt: skip
             tl.debug_barrier()

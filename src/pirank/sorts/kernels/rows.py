@@ -160,7 +160,7 @@ def _put(pointer, added, there, ADD: tl.constexpr):
 
 @triton.jit
 def _put_pull(
-    weight, difference, shift, scaled, sign, row, column, there, total, tilt, by_value, by_row,
+    weight, difference, shift, scaled, sign, leave_below, row, column, there, total, tilt, by_value, by_row,
     ADD: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
 ):  # fmt: skip
     """u_i(r) = scaled_i e_i(r) ((g_r − g_i) − δ_i), summed over the rows into the items' ``total`` and ``tilt``.
@@ -171,8 +171,9 @@ def _put_pull(
     pull = weight * scaled[:, None]
     u = pull * (difference - shift[:, None])
     if SOFT:
+        # −Σ_r u_i(r) sign, and Σ_r u_i(r) = 0: where there are items below the row's own, they can be left out.
+        by_row += tl.sum(u * (leave_below[:, None] - sign), 1)
         u = u * sign
-        by_row -= tl.sum(u, 1)
     else:
         away = (column[None, :] - row[:, None]).to(tl.float32)
         _put(tilt + column, tl.sum(u * away, 0), there, ADD)
@@ -188,8 +189,14 @@ def _sign(left, right):
 
 
 @triton.jit
+def _any_below(scores, here, length):
+    """1 for the rows whose own item has others below it."""
+    return tl.where(here > tl.load(scores + length - 1), 1.0, 0.0)
+
+
+@triton.jit
 def pull_inside(
-    drops, scores, values, first, stop, shift, scaled, total, tilt, by_value, by_row,
+    drops, scores, values, first, stop, length, shift, scaled, total, tilt, by_value, by_row,
     ROWS: tl.constexpr, ADD: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
 ):  # fmt: skip
     """The pull on the block's own columns; returns what goes to the rows."""
@@ -197,19 +204,20 @@ def pull_inside(
     there = row < stop
     weight = tl.where(there[:, None] & there[None, :], tl.exp(-drops), 0.0)
     own = tl.load(values + row, mask=there, other=0.0)
-    sign = 1.0
+    sign, leave_below = 1.0, 1.0
     if SOFT:
         here = tl.load(scores + row, mask=there, other=0.0)
         sign = _sign(here[:, None], here[None, :])
+        leave_below = _any_below(scores, here, length)
     return _put_pull(
-        weight, own[None, :] - own[:, None], shift, scaled, sign, row, row, there, total, tilt, by_value, by_row,
-        ADD, SOFT, VALUES,
+        weight, own[None, :] - own[:, None], shift, scaled, sign, leave_below, row, row, there, total, tilt,
+        by_value, by_row, ADD, SOFT, VALUES,
     )  # fmt: skip
 
 
 @triton.jit
 def pull_beyond(
-    scores, values, own, first, stop, anchor, at_anchor, begin, end, carry, temperature, shift, scaled,
+    scores, values, own, first, stop, length, anchor, at_anchor, begin, end, carry, temperature, shift, scaled,
     total, tilt, by_value, by_row,
     ROWS: tl.constexpr, TILE: tl.constexpr, TOWARDS: tl.constexpr,
     ADD: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
@@ -226,14 +234,15 @@ def pull_beyond(
         )  # fmt: skip
         weight = tl.where((row < stop)[:, None] & there[None, :], tl.exp(-drops), 0.0)
         value = tl.load(values + column, mask=there, other=0.0)
-        sign = 1.0
+        sign, leave_below = 1.0, 1.0
         if SOFT:
             mine = tl.load(scores + row, mask=row < stop, other=0.0)
             here = tl.load(scores + column, mask=there, other=0.0)
             sign = _sign(mine[:, None], here[None, :])
+            leave_below = _any_below(scores, mine, length)
         by_row = _put_pull(
-            weight, value[None, :] - own[:, None], shift, scaled, sign, row, column, there, total, tilt, by_value,
-            by_row, ADD, SOFT, VALUES,
+            weight, value[None, :] - own[:, None], shift, scaled, sign, leave_below, row, column, there, total, tilt,
+            by_value, by_row, ADD, SOFT, VALUES,
         )  # fmt: skip
         at += TILE
     return by_row
@@ -251,19 +260,19 @@ def pull_of_rows(
     by_row = tl.zeros([ROWS], tl.float32)
     drops = drops_inside(scores, first, stop, temperature, ROWS, SOFT)
     by_row = pull_inside(
-        drops, scores, values, first, stop, shift, scaled, total, tilt, by_value, by_row,
+        drops, scores, values, first, stop, length, shift, scaled, total, tilt, by_value, by_row,
         ROWS, ADD, SOFT, VALUES,
     )  # fmt: skip
     last = stop - 1
     own = tl.load(values + row, mask=row < stop, other=0.0)
     by_row = pull_beyond(
-        scores, values, own, first, stop, last, drops_of_column(drops, row, last), 0, length - stop, nothing,
+        scores, values, own, first, stop, length, last, drops_of_column(drops, row, last), 0, length - stop, nothing,
         temperature, shift, scaled, total, tilt, by_value, by_row, ROWS, TILE, 1, ADD, SOFT, VALUES,
     )  # fmt: skip
     if SEVERAL:
         by_row = pull_beyond(
-            scores, values, own, first, stop, first, drops_of_column(drops, row, first), 0, first, nothing, temperature,
-            shift, scaled, total, tilt, by_value, by_row, ROWS, TILE, -1, ADD, SOFT, VALUES,
+            scores, values, own, first, stop, length, first, drops_of_column(drops, row, first), 0, first, nothing,
+            temperature, shift, scaled, total, tilt, by_value, by_row, ROWS, TILE, -1, ADD, SOFT, VALUES,
         )  # fmt: skip
     # The next block's tiles are held by other threads.
     tl.debug_barrier()

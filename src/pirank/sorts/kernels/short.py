@@ -53,7 +53,7 @@ def sort_list(scores, mask, order, ordered, width, BLOCK: tl.constexpr, MASKED: 
     rising = (key >> 32).to(tl.int32)
     sorted_score = (rising ^ ((rising >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
     tl.store(order + place, -(key & 0x7FFFFFFF).to(tl.int32) + (BLOCK - 1), mask=place < width)
-    tl.store(ordered + place, sorted_score, mask=place < length)
+    tl.store(ordered + place, tl.where(place < length, sorted_score, 0.0), mask=place < width)
     return score, present, length
 
 
@@ -78,13 +78,12 @@ def temperature_of(
 
 
 @triton.jit
-def gather_values(values, order, ordered_values, length, BLOCK: tl.constexpr):
-    """Put one channel of values in the list's order."""
+def gather_values(values, order, ordered_values, length, width, BLOCK: tl.constexpr):
+    """Put one channel of values in the list's order, absent items as 0."""
     rank = tl.arange(0, BLOCK)
     place = tl.load(order + rank, mask=rank < length, other=0)
-    tl.store(
-        ordered_values + rank, tl.load(values + place, mask=rank < length, other=0.0), mask=rank < length
-    )
+    value = tl.load(values + place, mask=rank < length, other=0.0)
+    tl.store(ordered_values + rank, value, mask=rank < width)
 
 
 @triton.jit
@@ -132,7 +131,12 @@ def _open_block(
     tl.debug_barrier()
     for channel in tl.static_range(CHANNELS):
         gather_values(
-            values + channel * value_channel, order, ordered_values + channel * value_channel, length, BLOCK
+            values + channel * value_channel,
+            order,
+            ordered_values + channel * value_channel,
+            length,
+            width,
+            BLOCK,
         )
     counted, normaliser = 1, 1.0
     if PER != "":
