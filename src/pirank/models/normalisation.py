@@ -58,7 +58,7 @@ class BatchNorm(nn.BatchNorm1d):
 def real_rows(network: nn.Module, real: Tensor) -> Iterator[None]:
     """Tell every :class:`BatchNorm` of a network which rows are real: ``real [N, 1]``, 1 or 0."""
     norms = [module for module in network.modules() if isinstance(module, BatchNorm)]
-    count = real.sum()
+    count = real.sum().clamp(min=1)
     for norm in norms:
         norm.real, norm.count = real, count
     try:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+import torch
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -19,7 +23,7 @@ def make_fabric(devices: int | None = None, accelerator: str = "auto", precision
     Args:
         devices: processes on this machine, one a GPU where there are some; None: 1, or what ``torchrun`` says.
         accelerator: ``"auto"``, ``"cpu"`` or ``"cuda"``.
-        precision: ``"32-true"`` or ``"bf16-mixed"``.
+        precision: ``"32-true"``, ``"tf32"``, ``"bf16-mixed"`` or ``"16-mixed"``.
 
     Example:
         >>> make_fabric(accelerator="cpu").world_size
@@ -40,5 +44,25 @@ def make_fabric(devices: int | None = None, accelerator: str = "auto", precision
         devices=devices,
         num_nodes=nodes,
         strategy="ddp" if several else "auto",
-        precision=precision,  # type: ignore[arg-type]
+        precision="32-true" if precision == "tf32" else precision,  # type: ignore[arg-type]
     )
+
+
+@contextmanager
+def matrix_products(precision: str) -> Iterator[None]:
+    """Within it, products of float32 matrices are as exact as ``precision`` asks: rounded for ``"tf32"`` only.
+
+    Example:
+        >>> with matrix_products("tf32"):
+        ...     torch.get_float32_matmul_precision()
+        'high'
+    """
+    if precision != "tf32":
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
