@@ -1,5 +1,6 @@
 """Steps of static shapes make the training that step by step makes, or say why they are not made."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,7 @@ from pirank.metrics import NDCG
 from pirank.models import ListAttention
 from pirank.sorts import NeuralSort, Sinkhorn, Tree
 from pirank.training import Checkpoints, Interrupted, TrainingError, fit, make_fabric
-from pirank.training.graphs import unchanged
+from pirank.training.graphs import Graphs, unchanged
 from pirank.training.optimizers import make_optimizer
 from pirank.training.plan import Plan
 from pirank.training.progress import Progress
@@ -142,6 +143,45 @@ def test_stopped_anywhere_it_goes_on_either_way(tmp_path, monkeypatch, then, sto
         expected.documents,
         expected.best_step,
     )
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "adamw", "sgd"])
+@pytest.mark.parametrize("stop_at", [None, 4])
+def test_recording_shape_after_shape_counts_as_no_step(tmp_path, monkeypatch, optimizer, stop_at):
+    """All but CUDA's own part of a captured training: warm-ups, what they undo, the optimiser that a graph can hold."""
+    recorded = []
+
+    class Recording(Graphs):
+        def __call__(self, shape):
+            if shape not in self.recorded:
+                self.record(shape)
+                recorded.append(shape)
+            self.step(shape)
+
+    monkeypatch.setattr("pirank.training.captured.can_record", lambda device: True)
+    monkeypatch.setattr("pirank.training.captured.Graphs", Recording)
+    stream = SimpleNamespace(wait_stream=lambda other: None)
+    for name in ("Stream", "current_stream", "CUDAGraph", "graph_pool_handle"):
+        monkeypatch.setattr(torch.cuda, name, lambda: stream)
+    for name in ("stream", "graph"):
+        monkeypatch.setattr(torch.cuda, name, lambda *args, **more: nullcontext())
+    for name in ("get_sync_debug_mode", "set_sync_debug_mode"):
+        monkeypatch.setattr(torch.cuda, name, lambda *mode: 0)
+    settings = SETTINGS.changed(optimizer=optimizer, batch_documents=50, **SCHEDULED)
+    loss, models, steps = losses.get("mse"), (network("layer"), network("layer")), []
+    trained("off", models[0], loss, settings=settings)
+    checkpoints = Checkpoints(tmp_path / "state.safetensors")
+    if stop_at is not None:
+        monkeypatch.setattr("pirank.training.captured.SECONDS_BETWEEN_LOOKS", 0.0)
+        stop = lambda: steps.append(1) or len(steps) == stop_at  # noqa: E731
+        with pytest.raises(Interrupted):
+            trained("on", network("layer"), loss, settings=settings, checkpoints=checkpoints, stop=stop)
+    _, report = trained(
+        "on", models[1], loss, settings=settings, checkpoints=checkpoints, resume=stop_at is not None
+    )
+    assert report.of("strategy")[0]["captured"]
+    assert len(recorded) >= 2
+    torch.testing.assert_close(state(models[1]), state(models[0]), atol=2e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("what", ["scores", "loss"])

@@ -39,7 +39,7 @@ class StaticSteps:
 
     def __init__(self, task: Task, progress: Progress) -> None:
         self.task = task
-        self.captured = task.fabric.device.type == "cuda"
+        self.captured = can_record(task.fabric.device)
         self.why = (
             "nothing stands in the way" if self.captured else "a CPU runs static shapes without a graph"
         )
@@ -135,3 +135,8 @@ class StaticSteps:
         self.numbers.index_copy_(0, plan.at, torch.stack([largest, loss.detach().float(), norm])[None])
         plan.at.add_(1)
         return True
+
+
+def can_record(device: torch.device) -> bool:
+    """Whether steps on a device can be recorded and replayed."""
+    return device.type == "cuda"
