@@ -85,10 +85,11 @@ class StaticSteps:
             elif not self._step_on_cpu(i):
                 last = i + 1
                 break
-        numbers = self.numbers[first:last].double().cpu()  # here the program waits for the device
-        self._check(numbers, first, progress, kept)
         count = last - first
         plan.took(count)
+        plan.look_ahead()
+        numbers = self.numbers[first:last].double().cpu()  # here the program waits for the device
+        self._check(numbers, first, progress, kept)
         seconds = max((time.perf_counter() - began) / count, 1e-9)
         self.pace = max(1, min(self.pace * _GROWTH, int(SECONDS_BETWEEN_LOOKS / seconds)))
         _, loss, norm = numbers.sum(0).tolist()

@@ -89,6 +89,7 @@ class Plan:
         self.shapes: list[Shape] = []
         self._done = 0
         self._windows = batches.windows()
+        self._next: Window | None = None
 
     @property
     def done(self) -> int:
@@ -105,13 +106,22 @@ class Plan:
         self._done += steps
         self.batches.took(steps)
 
-    def fill(self, progress: Progress) -> None:
-        """Put the next window into the tables."""
+    def look_ahead(self) -> None:
+        """Work out the next window if this one is through: best done while a GPU is busy with the last steps."""
+        if self.left == 0 and self._next is None:
+            self._next = self._window()
+
+    def _window(self) -> Window:
         window = next(self._windows, None)
         while window is None:
             self.batches.took(0)  # a training may have been stopped after the last batch of an epoch
             self._windows = self.batches.windows()
             window = next(self._windows, None)
+        return window
+
+    def fill(self, progress: Progress) -> None:
+        """Put the next window into the tables."""
+        window, self._next = self._next or self._window(), None
         self._done = 0
         self.at.zero_()
         self.rows[: len(window.rows)].copy_(window.rows)
