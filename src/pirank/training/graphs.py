@@ -32,7 +32,8 @@ class Graphs:
     ) -> None:
         self.step, self.network, self.optimizer, self.counters = step, network, optimizer, counters
         self.recorded: dict[Shape, torch.cuda.CUDAGraph] = {}
-        self._pool = torch.cuda.graph_pool_handle()
+        # One stream and one pool for all: the graphs are replayed one after another, and keep nothing in it.
+        self._stream, self._pool = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
 
     def __call__(self, shape: Shape) -> None:
         """Make a step."""
@@ -44,16 +45,14 @@ class Graphs:
         """Record a step; none is made."""
         graph = torch.cuda.CUDAGraph()
         with unchanged(self.network, self.optimizer, self.counters) as restore:
-            stream = torch.cuda.Stream()
-            stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(stream):
+            self._stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._stream):
                 for run in range(_WARM_UPS):
-                    with _waiting_refused(run > 0):
+                    with _warming_up(watched=run > 0):
                         self.step(shape)
                     restore()
-            torch.cuda.current_stream().wait_stream(stream)
-            # One pool for all: the graphs are replayed one after another, and keep nothing in it.
-            with torch.cuda.graph(graph, pool=self._pool):
+            torch.cuda.current_stream().wait_stream(self._stream)
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream):
                 self.step(shape)
         self.recorded[shape] = graph
 
@@ -102,15 +101,13 @@ def _state_of(optimizer: Optimizer) -> list[tuple[str, Tensor]]:
 
 
 @contextmanager
-def _waiting_refused(refused: bool) -> Iterator[None]:
-    """Within it, what makes the program wait for the GPU is an error: a graph could not hold it."""
-    if not refused:
-        yield
-        return
+def _warming_up(watched: bool) -> Iterator[None]:
+    """Within it, if watched, what makes the program wait for the GPU is an error: a graph could not hold it."""
     before = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch says that it does not find all of them
-        torch.cuda.set_sync_debug_mode("error")
+        # PyTorch says that it does not find all waiting, and that the optimiser could do without being capturable.
+        warnings.simplefilter("ignore")
+        torch.cuda.set_sync_debug_mode("error" if watched else before)
         try:
             yield
         finally:
