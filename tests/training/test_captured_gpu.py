@@ -69,7 +69,7 @@ def test_a_gpu_and_a_cpu_see_the_same_lists():
 def test_stopped_it_goes_on(tmp_path, monkeypatch, then, dropout):
     monkeypatch.setattr("pirank.training.captured.SECONDS_BETWEEN_LOOKS", 0.0)
     settings = SETTINGS.changed(list_size=6, optimizer="adam")
-    whole, parts, steps = network("batch", dropout=dropout), network("batch", dropout=dropout), []
+    whole, parts, steps = network("layer", dropout=dropout), network("layer", dropout=dropout), []
     expected, _ = trained("on", whole, losses.get("mse"), settings)
 
     def stop():
@@ -79,7 +79,7 @@ def test_stopped_it_goes_on(tmp_path, monkeypatch, then, dropout):
     path = tmp_path / "state.safetensors"
     with pytest.raises(Interrupted, match="step 6 of 12"):
         trained("on", parts, losses.get("mse"), settings, checkpoints=Checkpoints(path), stop=stop)
-    parts = network("batch", seed=5, dropout=dropout)
+    parts = network("layer", seed=5, dropout=dropout)
     found, _ = trained(then, parts, losses.get("mse"), settings, checkpoints=Checkpoints(path), resume=True)
     assert (found.step, found.documents) == (expected.step, expected.documents)
     if then == "on" or not dropout:  # step by step draws other elements to drop

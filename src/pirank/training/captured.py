@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from pirank.models.normalisation import real_rows
+from pirank.training.devices import loss_apart, matrix_products
 from pirank.training.divergence import check_finite
 from pirank.training.graphs import Graphs
 from pirank.training.obstacles import counts_blank_lists
@@ -117,9 +118,10 @@ class StaticSteps:
         task, plan, clip = self.task, self.plan, self.task.settings.clip
         batch = plan.gather(shape)
         self.optimizer.zero_grad()
-        with real_rows(task.network, batch.real), task.fabric.autocast():
+        precision = task.settings.precision
+        with real_rows(task.network, batch.real), task.fabric.autocast(), matrix_products(precision):
             scores: Tensor = task.network(batch.features, None)
-        scores = scores.float()
+        scores = loss_apart(scores.float(), precision)
         largest = torch.linalg.vector_norm(scores.detach(), math.inf)
         if scores.device.type == "cpu" and not math.isfinite(largest):
             self.numbers[plan.at] = largest
@@ -127,7 +129,8 @@ class StaticSteps:
         listed = scores.index_select(0, batch.index.flatten()).view(batch.index.shape)
         options = {} if batch.weights is None else {"weights": batch.weights}
         loss: Tensor = task.loss(listed, batch.labels, mask=batch.mask, **options)
-        loss.backward()
+        with matrix_products("32-true"):
+            loss.backward()
         if clip is not None:
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, clip)
         else:

@@ -6,9 +6,10 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -57,12 +58,32 @@ def matrix_products(precision: str) -> Iterator[None]:
         ...     torch.get_float32_matmul_precision()
         'high'
     """
-    if precision != "tf32":
-        yield
-        return
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
+    if precision == "tf32":
+        torch.set_float32_matmul_precision("high")
     try:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def loss_apart(scores: Tensor, precision: str) -> Tensor:
+    """The scores, so that matrix products are rounded for ``"tf32"`` in the network, and not in a loss of them.
+
+    The way back begins in the loss and rounds from the scores on: let it be within ``matrix_products("32-true")``.
+    """
+    if precision != "tf32":
+        return scores
+    apart: Tensor = _RoundedBackward.apply(scores)
+    return apart
+
+
+class _RoundedBackward(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor) -> Tensor:
+        return scores.view_as(scores)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        torch.set_float32_matmul_precision("high")
+        return gradients[0]

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from pirank.data import FixedSizeBatches, RaggedBatches, RankingData
 from pirank.training.batching import FlatBatch, endless, flat_batch
+from pirank.training.devices import loss_apart, matrix_products
 from pirank.training.divergence import check_finite
 from pirank.training.progress import Progress
 from pirank.training.schedules import learning_rate_factor, temperature_at
@@ -109,14 +110,17 @@ class StepByStep:
         step_loss = 0.0
         for i, part in enumerate(parts):
             with fabric.no_backward_sync(task.model, enabled=i < len(parts) - 1 and fabric.world_size > 1):
-                scores = task.model(part.features, part.offsets)
+                with matrix_products(settings.precision):
+                    scores = task.model(part.features, part.offsets)
+                scores = loss_apart(scores, settings.precision)
                 check_finite("scores", scores, progress, now, kept)
                 # Weighted by the lists it holds, so that however the lists are spread over batches and processes
                 # (whose gradients are averaged), the step is that of one mean over all of them.
                 share = float(part.mass) * fabric.world_size / max(total, 1e-30)
                 part_loss = _mean_loss(task.loss, scores, part) * share
                 check_finite("loss", part_loss, progress, now, kept)
-                fabric.backward(part_loss)
+                with matrix_products("32-true"):
+                    fabric.backward(part_loss)
             step_loss += float(part_loss.detach())
         norm = fabric.clip_gradients(
             task.model, task.optimizer, max_norm=settings.clip or math.inf, error_if_nonfinite=False
