@@ -129,7 +129,7 @@ class StaticSteps:
         listed = scores.index_select(0, batch.index.flatten()).view(batch.index.shape)
         options = {} if batch.weights is None else {"weights": batch.weights}
         loss: Tensor = task.loss(listed, batch.labels, mask=batch.mask, **options)
-        with matrix_products("32-true"):
+        with matrix_products(precision, rounded=False):
             loss.backward()
         if clip is not None:
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, clip)

@@ -50,16 +50,23 @@ def make_fabric(devices: int | None = None, accelerator: str = "auto", precision
 
 
 @contextmanager
-def matrix_products(precision: str) -> Iterator[None]:
+def matrix_products(precision: str, *, rounded: bool = True) -> Iterator[None]:
     """Within it, products of float32 matrices are as exact as ``precision`` asks: rounded for ``"tf32"`` only.
+
+    Args:
+        precision: as in the settings; anything but ``"tf32"`` leaves all as it is.
+        rounded: False: not from the beginning; see :func:`loss_apart`.
 
     Example:
         >>> with matrix_products("tf32"):
         ...     torch.get_float32_matmul_precision()
         'high'
     """
+    if precision != "tf32":
+        yield
+        return
     before = torch.get_float32_matmul_precision()
-    if precision == "tf32":
+    if rounded:
         torch.set_float32_matmul_precision("high")
     try:
         yield
@@ -70,7 +77,8 @@ def matrix_products(precision: str) -> Iterator[None]:
 def loss_apart(scores: Tensor, precision: str) -> Tensor:
     """The scores, so that matrix products are rounded for ``"tf32"`` in the network, and not in a loss of them.
 
-    The way back begins in the loss and rounds from the scores on: let it be within ``matrix_products("32-true")``.
+    The way back begins in the loss and rounds from the scores on: it is made within ``matrix_products(precision,
+    rounded=False)``, which ends the rounding.
     """
     if precision != "tf32":
         return scores

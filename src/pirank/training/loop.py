@@ -55,7 +55,8 @@ def fit(
         fabric: the launched devices; None: this process alone.
         checkpoints: where to save the state of the training; None: nowhere.
         resume: go on from the checkpoint.
-        report: told what happens, as dictionaries with an ``"event"``.
+        report: told what happens, as dictionaries with an ``"event"``: once the ``"strategy"``, whether steps are
+            captured and why; a ``"step"``, or several that were captured; a ``"validation"``.
         stop: asked after every step, or look at captured ones; True saves and raises :class:`Interrupted`.
         weights: one weight a training query, ``[Q]``.
         measure: at each validation it gets the network, the loss and the validation queries; what it finds is

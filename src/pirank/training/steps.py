@@ -119,7 +119,7 @@ class StepByStep:
                 share = float(part.mass) * fabric.world_size / max(total, 1e-30)
                 part_loss = _mean_loss(task.loss, scores, part) * share
                 check_finite("loss", part_loss, progress, now, kept)
-                with matrix_products("32-true"):
+                with matrix_products(settings.precision, rounded=False):
                     fabric.backward(part_loss)
             step_loss += float(part_loss.detach())
         norm = fabric.clip_gradients(
