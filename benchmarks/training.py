@@ -139,10 +139,10 @@ def plain_loop(train: RankingData, settings: Settings, device: torch.device, wor
             optimizer.step()
             step += 1
             documents += int(lengths.sum())
-            if step % STEPS_AT_A_TIME == 0:
+            if step % STEPS_AT_A_TIME == 0 or step == settings.steps:
                 loss.item()
                 now = time.perf_counter()
-                each.append((now - last) / STEPS_AT_A_TIME)
+                each.append((now - last) / ((step - 1) % STEPS_AT_A_TIME + 1))
                 last = now
             if step == settings.steps:
                 break
