@@ -47,7 +47,7 @@ def each_list(
     Returns:
         ``[...]`` (the leading shape of ``scores``), or ``[Q]`` with ``offsets``.
     """
-    scores, labels = _check_pair(scores, labels)
+    scores, labels = check_pair(scores, labels)
     if offsets is not None:
         if mask is not None:
             raise ValueError("mask and offsets exclude each other: flat lists hold no padding")
@@ -129,7 +129,8 @@ def _groups_of_similar_length(lengths: Tensor) -> Iterator[tuple[Tensor, int]]:
         yield order[start:stop], int(by_length[stop - 1])
 
 
-def _check_pair(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+def check_pair(scores: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores and labels of one shape, in one floating-point type of full precision."""
     check_scores(scores)
     if not isinstance(labels, Tensor):
         raise TypeError(
@@ -202,6 +203,19 @@ def check_offsets(offsets: Tensor, scores: Tensor) -> Tensor:
                 f"offsets must not fall: offsets[{q}] = {int(offsets[q])} is followed by {int(offsets[q + 1])}"
             )
     return offsets.to(device=scores.device, dtype=torch.int64)
+
+
+def longest_list(offsets: Tensor, items: int, *, ask_beyond: int) -> int:
+    """The length of the longest flat list, or an upper bound of it.
+
+    Offsets on the CPU tell at once. Those on a GPU would make the program wait: they are asked only where there are
+    more than ``ask_beyond`` items, and not while a CUDA graph is captured or a program compiled.
+    """
+    if offsets.device.type == "cpu" and not torch.compiler.is_compiling():
+        return int(offsets.diff().max()) if offsets.numel() > 1 else 0
+    if items <= ask_beyond or torch.compiler.is_compiling() or torch.cuda.is_current_stream_capturing():
+        return items
+    return int(offsets.diff().max())
 
 
 def check_finite(values: Tensor, mask: Tensor | None, name: str, check_values: bool | None = None) -> None:

@@ -200,6 +200,113 @@ def test_each_document_is_equally_likely_to_remain() -> None:
     assert (counts - 1000).abs().max() < 112
 
 
+# --- against the definition, query by query -----------------------------------------------------------------------
+
+
+def lists_of_lengths(lengths: Any, width: int = 3, labelled: bool = True) -> RankingData:
+    """Random features and labels, some of them negative."""
+    rng = np.random.default_rng(0)
+    count = int(np.sum(lengths))
+    labels = rng.integers(-1, 4, count) if labelled else None
+    return RankingData(
+        rng.standard_normal((count, width)).astype(np.float32),
+        labels,
+        np.concatenate([[0], np.cumsum(lengths)]),
+    )
+
+
+# Short lists and long ones are copied in different ways; so are both in one batch, and batches without documents.
+LENGTHS = {
+    "short": [3, 1, 8, 5, 2, 7, 4, 6, 1],
+    "long": [40, 33, 90, 32, 57, 31, 120],
+    "mixed": [0, 200, 1, 0, 35, 2, 64, 0],
+    "empty": [0, 0, 0],
+}
+
+
+def same(batch: Batch, features: Any, labels: Any, **others: Any) -> None:
+    expected = Batch(features, labels, others.get("offsets"), others.get("mask"), batch.queries)
+    for name in ("features", "labels", "offsets", "mask"):
+        given, wanted = getattr(batch, name), getattr(expected, name)
+        assert (given is None) == (wanted is None), name
+        if given is not None:
+            assert given.dtype == wanted.dtype, name
+            assert torch.equal(given, wanted), name
+
+
+@pytest.fixture(params=["in memory", "on a device"])
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches as they are made of data in memory, and as they are made of data on a device."""
+    if request.param == "on a device":
+        monkeypatch.setattr("pirank.data.batches._in_memory", lambda data: False)
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
+@pytest.mark.parametrize("width", [0, 1, 3])
+@pytest.mark.parametrize("labelled", [True, False])
+def test_ragged_batches_are_their_queries_one_after_another(
+    lengths: list[int], width: int, labelled: bool
+) -> None:
+    data = lists_of_lengths(lengths, width, labelled)
+    for options in ({"batch_size": 2}, {"batch_size": 100}, {"documents": 64}, {"rank": 1, "world_size": 2}):
+        for batch in RaggedBatches(data, seed=4, **options):  # type: ignore[arg-type]
+            parts = [data[query] for query in batch.queries.tolist()]
+            labels = torch.cat([data.labels[:0], *(part.labels for part in parts)]) if labelled else None
+            features = torch.cat([data.features[:0], *(part.features for part in parts)])
+            ends = np.cumsum([0, *(part.documents for part in parts)])
+            same(batch, features, labels, offsets=torch.from_numpy(ends))
+
+
+@pytest.mark.usefixtures("place")
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS.keys())
+@pytest.mark.parametrize("width", [0, 1, 3])
+@pytest.mark.parametrize("labelled", [True, False])
+@pytest.mark.parametrize("list_size", [4, 33, 300])
+@pytest.mark.parametrize("cut", ["shuffle", "first"])
+def test_fixed_size_lists_are_in_the_order_of_the_draws(
+    lengths: list[int], width: int, labelled: bool, list_size: int, cut: str
+) -> None:
+    data = lists_of_lengths(lengths, width, labelled)
+    for epoch in range(2):
+        draws = np.random.default_rng([7, epoch, 1]).random(data.documents, np.float32)
+        for options in ({"batch_size": 3}, {"batch_size": 2, "rank": 1, "world_size": 3}):
+            batches = FixedSizeBatches(data, list_size, cut=cut, seed=7, **options)  # type: ignore[arg-type]
+            batches.set_epoch(epoch)
+            for batch in batches:
+                features = torch.zeros(len(batch), list_size, width)
+                labels = torch.zeros(len(batch), list_size) if labelled else None
+                mask = torch.zeros(len(batch), list_size, dtype=torch.bool)
+                for i, query in enumerate(batch.queries.tolist()):
+                    rows = range(int(data.offsets[query]), int(data.offsets[query + 1]))
+                    kept = sorted(rows, key=draws.__getitem__) if cut == "shuffle" else rows
+                    for j, row in enumerate(kept[:list_size]):
+                        features[i, j] = data.features[row]
+                        mask[i, j] = True
+                        if labels is not None:
+                            labels[i, j] = data.labels[row]
+                same(batch, features, labels, mask=mask)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_batches_that_are_held_stay_as_they_are(kind: str) -> None:
+    data = lists_of_lengths([40, 3, 90, 12, 57, 0, 33] * 5)
+    held, copies, memory = [], [], set()
+    for batch in make(kind, data):
+        held.append(batch)
+        copies.append([each.clone() for each in (batch.features, batch.labels, batch.queries)])
+        memory.add(batch.features.data_ptr())
+    assert len(memory) == len(held)
+    for batch, copy in zip(held, copies, strict=True):
+        assert all(map(torch.equal, (batch.features, batch.labels, batch.queries), copy))
+        # Nor does writing to one change the data or a later epoch.
+        for each in (batch.features, batch.labels, batch.queries):
+            each.zero_()
+    again = make(kind, data)
+    for batch, copy in zip(again, copies, strict=True):
+        assert all(map(torch.equal, (batch.features, batch.labels, batch.queries), copy))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_unlabelled_and_empty_data(kind: str) -> None:
     for batch in make(kind, ragged(labelled=False)):

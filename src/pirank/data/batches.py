@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pirank.data.gathering import flat_copy, padded_copy, rows_of_lists
 from pirank.data.ranking_data import RankingData
 from pirank.data.schedule import Schedule, most_within, order_of_queries, windows_of
 
@@ -150,6 +151,25 @@ class RaggedBatches(Schedule):
         return self._data.document_index(torch.from_numpy(queries).to(self._data.device))
 
     def _gathered(self, batches: list[np.ndarray], epoch: int) -> Iterator[Batch]:
+        return map(self._copied, batches) if _in_memory(self._data) else self._selected(batches, epoch)
+
+    def _copied(self, batch: np.ndarray) -> Batch:
+        """A batch of data in memory, list by list."""
+        data, lengths = self._data, self._lengths[batch]
+        offsets = np.zeros(len(batch) + 1, np.int64)
+        lengths.cumsum(out=offsets[1:])
+        count = int(offsets[-1])
+        rows = rows_of_lists(data.offsets.numpy()[batch], lengths, offsets)
+        return Batch(
+            flat_copy(data.features, rows, count),
+            None if data.labels is None else flat_copy(data.labels, rows, count),
+            torch.from_numpy(offsets),
+            None,
+            torch.from_numpy(batch.copy()),
+        )
+
+    def _selected(self, batches: list[np.ndarray], epoch: int) -> Iterator[Batch]:
+        """The batches of data on a device, document by document."""
         data = self._data
         for window in windows_of(batches, self._lengths):
             queries = torch.from_numpy(np.concatenate(window))
@@ -162,8 +182,8 @@ class RaggedBatches(Schedule):
                 start, stop = int(document_bounds[i]), int(document_bounds[i + 1])
                 chosen = rows[start:stop]
                 yield Batch(
-                    _rows_of(data.features, chosen),
-                    None if data.labels is None else _rows_of(data.labels, chosen),
+                    data.features.index_select(0, chosen),
+                    None if data.labels is None else data.labels.index_select(0, chosen),
                     offsets[first : last + 1] - start,
                     None,
                     queries[first:last],
@@ -276,36 +296,55 @@ class FixedSizeBatches(Schedule):
             first = 0
             for batch in window:
                 last = first + len(batch)
-                mask = position < lengths[first:last, None]
-                index = torch.where(mask, offsets[first:last, None] + position, 0)
-                yield self._padded(rows, index, mask, queries[first:last])
+                own, starts = queries[first:last], offsets[first:last]
+                if _in_memory(self._data):
+                    yield self._copied(rows.numpy(), starts.numpy(), own)
+                else:
+                    mask = position < lengths[first:last, None]
+                    yield self._selected(rows, torch.where(mask, starts[:, None] + position, 0), mask, own)
                 first = last
 
-    def _padded(self, rows: Tensor, index: Tensor, mask: Tensor, queries: Tensor) -> Batch:
+    def _copied(self, rows: np.ndarray, starts: np.ndarray, queries: Tensor) -> Batch:
+        """A batch of data in memory, list by list; ``starts`` are the lists' places in ``rows``."""
+        data, lengths = self._data, self._lengths[queries.numpy()]
+        if not lengths.any():
+            return self._blank(torch.zeros(len(queries), self._list_size, dtype=torch.bool), queries)
+        position = np.arange(self._list_size)
+        mask = position < lengths[:, None]
+        # At padding the list's last document stands in: it is in the processor's cache.
+        index = rows.take(starts[:, None] + np.minimum(position, lengths[:, None] - 1), mode="clip")
+        kept = np.minimum(lengths, self._list_size)
+        features = padded_copy(data.features, index, kept, consecutive=self._cut == "first")
+        labels = None
+        if data.labels is not None:
+            labels = torch.from_numpy(data.labels.numpy().take(index))
+            labels.numpy()[~mask] = 0
+        return Batch(features, labels, None, torch.from_numpy(mask), queries)
+
+    def _selected(self, rows: Tensor, index: Tensor, mask: Tensor, queries: Tensor) -> Batch:
+        """A batch of data on a device, document by document."""
         data = self._data
-        shape, width = mask.shape, data.features.shape[1]
         if len(rows) == 0:
-            labels = None if data.labels is None else data.labels.new_zeros(shape)
-            return Batch(data.features.new_zeros(*shape, width), labels, None, mask, queries)
-        chosen = _rows_of(rows, index.reshape(-1))
-        features = _rows_of(data.features, chosen).reshape(*shape, width)
-        if features.device.type == "cpu":
-            # Touches the padding only; on a GPU, finding it would make the program wait.
-            features.numpy()[~mask.numpy()] = 0
-        else:
-            features.masked_fill_(~mask[..., None], 0)
+            return self._blank(mask, queries)
+        chosen = rows[index.reshape(-1)]
+        features = data.features.index_select(0, chosen).reshape(*mask.shape, data.features.shape[1])
+        # Finding the padding would make the program wait for a GPU.
+        features.masked_fill_(~mask[..., None], 0)
         labels = (
             None
             if data.labels is None
-            else torch.where(mask, _rows_of(data.labels, chosen).reshape(shape), 0)
+            else torch.where(mask, data.labels.index_select(0, chosen).reshape(mask.shape), 0)
         )
         return Batch(features, labels, None, mask, queries)
 
+    def _blank(self, mask: Tensor, queries: Tensor) -> Batch:
+        """A batch without documents."""
+        data = self._data
+        labels = None if data.labels is None else data.labels.new_zeros(mask.shape)
+        return Batch(
+            data.features.new_zeros(*mask.shape, data.features.shape[1]), labels, None, mask, queries
+        )
 
-def _rows_of(table: Tensor, rows: Tensor) -> Tensor:
-    """The rows of a table, where the table is."""
-    if table.device.type == "cpu":
-        # One thread copies as fast as memory gives. PyTorch would share the copy among all threads and wait for
-        # the last, which on a busy machine takes many times as long.
-        return torch.from_numpy(table.numpy().take(rows.numpy(), axis=0))
-    return table.index_select(0, rows)
+
+def _in_memory(data: RankingData) -> bool:
+    return data.device.type == "cpu"

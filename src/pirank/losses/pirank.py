@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from pirank import sorts
 from pirank.lists import check_choice
 from pirank.losses.base import list_loss
+from pirank.losses.fused import fused_loss, may_fuse
 from pirank.metrics import ARP, NDCG, Metric
 from pirank.metrics.order import ranked_values
 from pirank.sorts import Sort, Tree
@@ -139,6 +140,10 @@ def metric_after_sort(
     **batch: Unpack[BatchOptions],
 ) -> Tensor:
     """The loss of a metric after a relaxed sort: what :class:`PiRankLoss` computes."""
+    if may_fuse(metric, sort):
+        fused = fused_loss(metric, sort, scores, labels, straight_through=straight_through, **batch)
+        if fused is not None:
+            return fused
 
     def per_list(scores: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
         values = metric.item_values(labels)

@@ -4,6 +4,7 @@ from pirank.metrics.arp import ARP
 from pirank.metrics.base import Metric
 from pirank.metrics.binary import MRR, RBP, AveragePrecision, BinaryMetric, HitRate, Precision, Recall
 from pirank.metrics.err import ERR
+from pirank.metrics.linear import LinearMetric
 from pirank.metrics.ndcg import DCG, NDCG
 from pirank.metrics.opa import OPA
 from pirank.metrics.per_list import ListMetric
@@ -20,6 +21,7 @@ __all__ = [
     "AveragePrecision",
     "BinaryMetric",
     "HitRate",
+    "LinearMetric",
     "ListMetric",
     "Metric",
     "Precision",

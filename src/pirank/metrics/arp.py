@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from pirank.metrics.base import Metric, over, rank_numbers
+from pirank.metrics.base import rank_numbers
 from pirank.metrics.labels import check_not_negative
+from pirank.metrics.linear import LinearMetric
 
 
-class ARP(Metric):
+class ARP(LinearMetric):
     r"""Average relevance position: the mean rank of a list's items, weighed by label. Lower is better.
 
     .. math:: \mathrm{RP} = \frac{\sum_{j=1}^{L} y_{\pi_j}\, j}{\sum_{j=1}^{L} y_j}
@@ -33,7 +34,8 @@ class ARP(Metric):
     key = "arp"
     lower_is_better = True
     upper_bound = float("inf")
-    averages_ties = True
+    per = "values"
+    at_most = float("inf")
 
     def check_labels(self, labels: Tensor) -> None:
         check_not_negative(labels, "ARP, which weighs ranks by labels")
@@ -41,8 +43,5 @@ class ARP(Metric):
     def values_of(self, labels: Tensor) -> Tensor:
         return labels
 
-    def normaliser(self, values: Tensor, mask: Tensor | None) -> Tensor:
-        return values.sum(-1)
-
-    def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
-        return over((ranked * rank_numbers(ranked)).sum(-1), normaliser)
+    def rank_weights(self, ranks: int, like: Tensor) -> Tensor:
+        return rank_numbers(ranks, like)

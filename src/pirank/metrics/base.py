@@ -92,9 +92,9 @@ def over(numerator: Tensor, denominator: Tensor) -> Tensor:
     return numerator / torch.where(denominator > 0, denominator, 1)
 
 
-def rank_numbers(ranked: Tensor) -> Tensor:
+def rank_numbers(ranks: int, like: Tensor) -> Tensor:
     """1, 2, … for each of the ranks, ``[ranks]``."""
-    return torch.arange(1, ranked.shape[-1] + 1, dtype=ranked.dtype, device=ranked.device)
+    return torch.arange(1, ranks + 1, dtype=like.dtype, device=like.device)
 
 
 def lengths_of(values: Tensor, mask: Tensor | None) -> Tensor:

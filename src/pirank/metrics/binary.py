@@ -6,12 +6,14 @@ items at rank j, and Π_{i<j} (1 − r_i) that none stands before.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from pirank.metrics.base import Metric, lengths_of, over, rank_numbers
+from pirank.metrics.base import Metric, over, rank_numbers
+from pirank.metrics.linear import LinearMetric
 from pirank.metrics.ties import Ties
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ class BinaryMetric(Metric):
         return (labels > self.threshold).to(labels.dtype)
 
 
-class Precision(BinaryMetric):
+class Precision(BinaryMetric, LinearMetric):
     r"""The share of relevant items among the first k.
 
     .. math:: \mathrm{P@}k = \frac{1}{k} \sum_{j=1}^{k} r_j
@@ -54,7 +56,6 @@ class Precision(BinaryMetric):
     """
 
     key = "precision"
-    averages_ties = True
 
     def __init__(
         self,
@@ -66,15 +67,11 @@ class Precision(BinaryMetric):
     ) -> None:
         super().__init__(k, threshold=threshold, **rules)
         self.denominator = self._option("denominator", denominator, ("k", "retrieved"))
+        self.per = "constant" if k is not None and self.denominator == "k" else "items"
+        self.at_most = float("inf") if k is None else float(k)
 
-    def normaliser(self, values: Tensor, mask: Tensor | None) -> Tensor:
-        lengths = lengths_of(values, mask)
-        if self.k is None:
-            return lengths
-        return torch.full_like(lengths, self.k) if self.denominator == "k" else lengths.clamp(max=self.k)
-
-    def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
-        return over(ranked.sum(-1), normaliser)
+    def rank_weights(self, ranks: int, like: Tensor) -> Tensor:
+        return like.new_ones(ranks)
 
 
 class _ShareOfRelevant(BinaryMetric):
@@ -90,13 +87,14 @@ class _ShareOfRelevant(BinaryMetric):
     ) -> None:
         super().__init__(k, threshold=threshold, **rules)
         self.denominator = self._option("denominator", denominator, ("relevant", "reachable"))
+        self.at_most = float("inf") if self.k is None or self.denominator == "relevant" else float(self.k)
 
     def normaliser(self, values: Tensor, mask: Tensor | None) -> Tensor:
         relevant = values.sum(-1)
-        return relevant if self.k is None or self.denominator == "relevant" else relevant.clamp(max=self.k)
+        return relevant if math.isinf(self.at_most) else relevant.clamp(max=self.at_most)
 
 
-class Recall(_ShareOfRelevant):
+class Recall(_ShareOfRelevant, LinearMetric):
     r"""The share of the list's relevant items that stand among the first k.
 
     .. math:: \mathrm{R@}k = \frac{\sum_{j=1}^{k} r_j}{\sum_{j=1}^{L} r_j}
@@ -113,10 +111,10 @@ class Recall(_ShareOfRelevant):
     """
 
     key = "recall"
-    averages_ties = True
+    per = "values"
 
-    def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
-        return over(ranked.sum(-1), normaliser)
+    def rank_weights(self, ranks: int, like: Tensor) -> Tensor:
+        return like.new_ones(ranks)
 
 
 class AveragePrecision(_ShareOfRelevant):
@@ -139,13 +137,16 @@ class AveragePrecision(_ShareOfRelevant):
     averages_ties = True
 
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
-        return over((ranked * ranked.cumsum(-1) / rank_numbers(ranked)).sum(-1), normaliser)
+        return over((ranked * ranked.cumsum(-1) / rank_numbers(ranked.shape[-1], ranked)).sum(-1), normaliser)
 
     def of_ties(self, ties: Ties, normaliser: Tensor) -> Tensor:
         # Of the other items of a group of n with r relevant ones, a share (r − 1)/(n − 1) is relevant if this one is.
         others = (ties.total - 1) / (ties.size - 1).clamp(min=1)
         found = ties.mean * (ties.earlier + 1 + ties.within * others)
-        return over((found / rank_numbers(found))[:, : self.ranks(found.shape[-1])].sum(-1), normaliser)
+        return over(
+            (found / rank_numbers(found.shape[-1], found))[:, : self.ranks(found.shape[-1])].sum(-1),
+            normaliser,
+        )
 
 
 class HitRate(BinaryMetric):
@@ -192,13 +193,13 @@ class MRR(BinaryMetric):
     averages_ties = True
 
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
-        return (ranked * still_looking(ranked) / rank_numbers(ranked)).sum(-1)
+        return (ranked * still_looking(ranked) / rank_numbers(ranked.shape[-1], ranked)).sum(-1)
 
     def of_ties(self, ties: Ties, normaliser: Tensor) -> Tensor:
         return self.of_ranked(ties.hazard[:, : self.ranks(ties.hazard.shape[-1])], normaliser)
 
 
-class RBP(BinaryMetric):
+class RBP(BinaryMetric, LinearMetric):
     r"""Rank-biased precision: what a user finds who goes on to the next rank with probability p.
 
     .. math:: \mathrm{RBP@}k = (1 - p) \sum_{j=1}^{k} r_j\, p^{j-1}
@@ -218,7 +219,6 @@ class RBP(BinaryMetric):
     """
 
     key = "rbp"
-    averages_ties = True
 
     def __init__(
         self,
@@ -235,8 +235,8 @@ class RBP(BinaryMetric):
             )
         self.persistence = persistence
 
-    def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
-        return (1 - self.persistence) * (ranked * self.persistence ** (rank_numbers(ranked) - 1)).sum(-1)
+    def rank_weights(self, ranks: int, like: Tensor) -> Tensor:
+        return (1 - self.persistence) * self.persistence ** (rank_numbers(ranks, like) - 1)
 
 
 def still_looking(found: Tensor) -> Tensor:

@@ -54,10 +54,10 @@ class ERR(Metric):
         return (torch.exp2(labels) - 1) / 2**self.max_label
 
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
-        return (ranked * still_looking(ranked) / rank_numbers(ranked)).sum(-1)
+        return (ranked * still_looking(ranked) / rank_numbers(ranked.shape[-1], ranked)).sum(-1)
 
     def of_ties(self, ties: Ties, normaliser: Tensor) -> Tensor:
         # Satisfied at rank j: still looking before it, and no longer after.
         looking = ties.survival(self.ranks(ties.values.shape[-1]))
         satisfied = looking[:, :-1] - looking[:, 1:]
-        return (satisfied / rank_numbers(satisfied)).sum(-1)
+        return (satisfied / rank_numbers(satisfied.shape[-1], satisfied)).sum(-1)

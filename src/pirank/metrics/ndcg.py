@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from pirank.metrics.base import Metric, over
 from pirank.metrics.conventions import option_of
 from pirank.metrics.labels import Gain, check_gain, check_gains, gains_of
+from pirank.metrics.linear import LinearMetric
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pirank.metrics.conventions import Rules
 
 
-class DCG(Metric):
+class DCG(LinearMetric):
     r"""Discounted cumulative gain.
 
     .. math:: \mathrm{DCG@}k = \sum_{j=1}^{k} \frac{g(y_{\pi_j})}{\log_2(1 + j)}, \qquad g(y) = 2^y - 1
@@ -41,7 +41,6 @@ class DCG(Metric):
 
     key = "dcg"
     upper_bound = 0.0
-    averages_ties = True
 
     def __init__(self, k: int | None = None, *, gain: Gain | None = None, **rules: Unpack[Rules]) -> None:
         super().__init__(k, **rules)
@@ -57,8 +56,8 @@ class DCG(Metric):
     def relevant(self, labels: Tensor) -> Tensor:
         return labels > 0 if isinstance(self.gain, str) else super().relevant(labels)
 
-    def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
-        return (ranked * discounts(ranked)).sum(-1)
+    def rank_weights(self, ranks: int, like: Tensor) -> Tensor:
+        return discounts(ranks, like)
 
 
 class NDCG(DCG):
@@ -81,23 +80,13 @@ class NDCG(DCG):
 
     key = "ndcg"
     upper_bound = 1.0
-
-    def normaliser(self, values: Tensor, mask: Tensor | None) -> Tensor:
-        best = values.topk(self.ranks(values.shape[-1]), dim=-1).values
-        return (best * discounts(best)).sum(-1)
-
-    def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
-        return over(super().of_ranked(ranked, normaliser), normaliser)
+    per = "ideal"
 
 
-def discounts(ranked: Tensor) -> Tensor:
+def discounts(ranks: int, like: Tensor) -> Tensor:
     """1/log2(1 + rank) for each of the ranks, ``[ranks]``."""
-    make = (
-        _make_discounts
-        if torch.compiler.is_compiling() or ranked.shape[-1] > _KEPT_UP_TO
-        else _kept_discounts
-    )
-    return make(ranked.shape[-1], ranked.dtype, ranked.device)
+    make = _make_discounts if torch.compiler.is_compiling() or ranks > _KEPT_UP_TO else _kept_discounts
+    return make(ranks, like.dtype, like.device)
 
 
 # Short lists are made of small steps, and these numbers would be a tenth of them.

@@ -10,7 +10,9 @@ from torch.autograd.function import once_differentiable
 
 from pirank.sorts.anchored import Gradient, SortedLists
 from pirank.sorts.base import Sort, Temperature
+from pirank.sorts.operators import ranked_values_by_kernels
 from pirank.sorts.order import descending
+from pirank.sorts.paths import take_kernels
 
 # Up to this many weights are kept for the backward pass; more are made again.
 _DENSE = 1 << 18
@@ -51,6 +53,8 @@ class NeuralSort(Sort):
         rows = min(k, scores.shape[1])
         if rows == 0:
             ranked = values.new_zeros(*values.shape[:2], 0) + scores.sum() * 0
+        elif take_kernels(scores, rows, scores.shape[1]):
+            ranked = ranked_values_by_kernels(scores, values, mask, rows, temperature, soft=False)
         else:
             ranked = _SortedValues.apply(scores, values, mask, rows, temperature)
         return torch.nn.functional.pad(ranked, (0, k - rows)) if k > rows else ranked

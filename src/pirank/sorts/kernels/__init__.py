@@ -1,0 +1,1 @@
+"""Triton kernels of NeuralSort, SoftSort and the losses that are linear in them."""

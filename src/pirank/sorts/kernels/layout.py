@@ -1,0 +1,63 @@
+"""Where the lists of a batch stand in memory, and how many rows and columns a tile of weights has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import triton
+from torch import Tensor
+
+# Weights of a tile, [ROWS, TILE]: enough to keep four warps busy, few enough for their registers.
+TILE_WEIGHTS = 4096
+# Rows that share an anchor: more would lose digits far from it.
+MOST_ROWS = 64
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the lists of a batch stand.
+
+    Attributes:
+        lists: how many there are.
+        longest: places of the longest of them, padding counted.
+        channel: places from one channel of values to the next.
+        per_list: how much faster values move on than scores, from list to list.
+    """
+
+    lists: int
+    longest: int
+    channel: int
+    per_list: int
+
+    @classmethod
+    def of(cls, values: Tensor, offsets: Tensor | None, longest: int) -> Layout:
+        """The layout of ``values [lists, channels, list_size]``, or ``[channels, items]`` with offsets."""
+        if offsets is None:
+            return cls(values.shape[0], values.shape[2], values.shape[2], values.shape[1])
+        return cls(offsets.numel() - 1, longest, values.shape[1], 1)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A loss ``upper + direction · Σ_j weights_j r_j / normaliser`` of the ranked values r.
+
+    Attributes:
+        weights: ``[k]``.
+        per: what the normaliser is; see :class:`pirank.metrics.LinearMetric`.
+        at_most: its upper bound.
+        upper: the loss at a metric of 0.
+        direction: 1 where lower is better, −1 where higher is.
+        hard: report the metric of the hard sort.
+    """
+
+    weights: Tensor
+    per: str
+    at_most: float
+    upper: float
+    direction: float
+    hard: bool
+
+
+def rows_at_once(k: int) -> int:
+    """Rows of a block: a power of 2, at least 16 and at most 64."""
+    return min(max(int(triton.next_power_of_2(k)), 16), MOST_ROWS)

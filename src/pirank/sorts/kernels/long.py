@@ -1,0 +1,354 @@
+"""Kernels for long lists, sorted beforehand: a program for every few thousand items.
+
+Forward, what each chunk rises by (NeuralSort's G), then what it weighs, then the rows; backward, what pulls at each
+item, then the prefix sums of that, then the gradient. A chunk that no row reaches is left out. The rows, at most 64,
+stand before the first chunk. Sums over chunks are taken in their order, by one program: the same bits in every run.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from pirank.sorts.kernels.rows import (
+    LIMIT,
+    drops_inside,
+    drops_of_column,
+    in_temperatures,
+    pull_beyond,
+    pull_inside,
+    sums_beyond,
+    sums_inside,
+    tie_bounds,
+)
+
+# Chunks whose sums are added up at a time.
+_MANY = tl.constexpr(1024)
+_FEW = tl.constexpr(64)
+
+
+@triton.jit
+def _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT: tl.constexpr):
+    """Which list this program works on (−1: none), which of its chunks, the list's first chunk, and its beginning."""
+    if FLAT:
+        which = tl.load(chunk_lists + tl.program_id(0))
+        first_chunk = tl.load(first_chunks + tl.maximum(which, 0))
+        chunk = tl.program_id(0) - first_chunk
+        base = tl.load(offsets + tl.maximum(which, 0))
+    else:
+        which = tl.program_id(1)
+        chunk = tl.program_id(0)
+        first_chunk = which * tl.num_programs(0)
+        base = which.to(tl.int64) * list_size
+    return which, chunk, first_chunk, base
+
+
+@triton.jit
+def _reach(lengths, which, chunk, k, CHUNK: tl.constexpr):
+    """The rows of a list, and where a chunk of the items past them begins and ends."""
+    length = tl.load(lengths + which).to(tl.int32)
+    rows = tl.minimum(k, length)
+    begin = chunk * CHUNK
+    return length, rows, begin, tl.minimum(begin + CHUNK, length - rows)
+
+
+@triton.jit
+def _sum_of(parts, begin, end):
+    """The sum of some chunks' numbers, in float64."""
+    total = tl.full((), 0.0, tl.float64)
+    at = begin
+    while at < end:
+        index = at + tl.arange(0, _MANY)
+        total += tl.sum(tl.load(parts + index, mask=index < end, other=0.0), 0)
+        at += _MANY
+    return total
+
+
+@triton.jit
+def _carry_at(scores, rises, first_chunk, chunk, rows, begin, end, temperature, SOFT: tl.constexpr):
+    """A lower bound of the drop of every item from a chunk on."""
+    carry = tl.full((), 0.0, tl.float64)
+    if SOFT:
+        if (begin < end) & (rows > 0):
+            away = tl.load(scores + rows - 1) - tl.load(scores + rows + begin)
+            carry = in_temperatures(tl.abs(away), temperature).to(tl.float64)
+    else:
+        carry = _sum_of(rises + first_chunk, 0, chunk)
+    return carry
+
+
+@triton.jit(do_not_specialize=["k", "list_size"])
+def rises_of_chunks(
+    ordered, lengths, offsets, chunk_lists, first_chunks, used, rises, list_size, k,
+    CHUNK: tl.constexpr, WIDE: tl.constexpr, FLAT: tl.constexpr,
+):  # fmt: skip
+    """By how much G rises over each chunk."""
+    which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
+    if which >= 0:
+        _, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
+        scores = ordered + base + rows
+        temperature = tl.load(used + which)
+        total = tl.full((), 0.0, tl.float64)
+        at = begin
+        while at < end:
+            step = at + tl.arange(0, WIDE)
+            there = step < end
+            fall = tl.load(scores + step - 1, mask=there, other=0.0) - tl.load(
+                scores + step, mask=there, other=0.0
+            )
+            rise = tl.where(there, in_temperatures(fall, temperature) * (2 * step + 1).to(tl.float32), 0.0)
+            total += tl.sum(rise, 0).to(tl.float64)
+            at += WIDE
+        tl.store(rises + first_chunk + chunk, total)
+
+
+@triton.jit
+def _gather(values, order, ordered_values, begin, end, WIDE: tl.constexpr):
+    at = begin
+    while at < end:
+        rank = at + tl.arange(0, WIDE)
+        place = tl.load(order + rank, mask=rank < end, other=0)
+        tl.store(ordered_values + rank, tl.load(values + place, mask=rank < end, other=0.0), mask=rank < end)
+        at += WIDE
+
+
+@triton.jit(do_not_specialize=["k", "list_size"])
+def sums_of_chunks(
+    values, order, ordered, ordered_values, lengths, offsets, chunk_lists, first_chunks, used, rises, partial,
+    list_size, value_list, value_channel, k,
+    CHANNELS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, WIDE: tl.constexpr,
+    FLAT: tl.constexpr, SOFT: tl.constexpr,
+):  # fmt: skip
+    """What each chunk adds to the rows' Σ e and Σ e (g − g_i), ``[chunks, 1 + CHANNELS, ROWS]``; sorts the values."""
+    which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
+    if which >= 0:
+        _, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
+        scores, order = ordered + base, order + base
+        values, ordered_values = values + base * value_list, ordered_values + base * value_list
+        temperature = tl.load(used + which)
+        row = tl.arange(0, ROWS)
+        carry = _carry_at(scores, rises, first_chunk, chunk, rows, begin, end, temperature, SOFT)
+        reached = (carry < LIMIT) & (begin < end)
+        partial += (first_chunk + chunk) * (1 + CHANNELS) * ROWS
+        for channel in tl.static_range(CHANNELS):
+            unsorted, kept = values + channel * value_channel, ordered_values + channel * value_channel
+            if chunk == 0:
+                _gather(unsorted, order, kept, 0, rows, WIDE)
+            mass, moved = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS], tl.float32)
+            if reached:
+                _gather(unsorted, order, kept, rows + begin, rows + end, WIDE)
+                tl.debug_barrier()
+                # The rows' own values may not be there yet: another program puts them in order.
+                own = tl.load(
+                    unsorted + tl.load(order + row, mask=row < rows, other=0), mask=row < rows, other=0.0
+                )
+                drops = drops_inside(scores, 0, rows, temperature, ROWS, SOFT)
+                mass, moved = sums_beyond(
+                    scores, kept, own, 0, rows, rows - 1, drops_of_column(drops, row, rows - 1), begin, end, carry,
+                    temperature, mass, moved, ROWS, TILE, 1, SOFT,
+                )  # fmt: skip
+            if channel == 0:
+                tl.store(partial + row, mass)
+            tl.store(partial + (1 + channel) * ROWS + row, moved)
+
+
+@triton.jit
+def _sum_rows(partial, chunks, CHANNELS: tl.constexpr, ROWS: tl.constexpr):
+    """The sum over chunks of their numbers a row."""
+    row = tl.arange(0, ROWS)
+    total = tl.zeros([ROWS], tl.float64)
+    at = 0
+    while at < chunks:
+        chunk = at + tl.arange(0, _FEW)
+        index = chunk[None, :] * (1 + CHANNELS) * ROWS + row[:, None]
+        total += tl.sum(tl.load(partial + index, mask=(chunk < chunks)[None, :], other=0.0).to(tl.float64), 1)
+        at += _FEW
+    return total.to(tl.float32)
+
+
+@triton.jit(do_not_specialize=["k", "list_size", "chunks"])
+def rows_of_lists(
+    ordered, ordered_values, lengths, offsets, first_chunks, used, partial, row_sums, shift, ranked,
+    list_size, value_list, value_channel, k, chunks,
+    CHANNELS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, FLAT: tl.constexpr, SOFT: tl.constexpr,
+):  # fmt: skip
+    """The relaxed ranked values of each list, from its rows' own part and its chunks' parts."""
+    which = tl.program_id(0)
+    if FLAT:
+        base = tl.load(offsets + which)
+        first_chunk = tl.load(first_chunks + which)
+        chunks = (tl.load(first_chunks + which + 1) - first_chunk).to(tl.int32)
+    else:
+        base = which.to(tl.int64) * list_size
+        first_chunk = which * chunks
+    rows = tl.minimum(k, tl.load(lengths + which).to(tl.int32))
+    row = tl.arange(0, ROWS)
+    temperature = tl.load(used + which)
+    scores, partial = ordered + base, partial + first_chunk * (1 + CHANNELS) * ROWS
+    drops = drops_inside(scores, 0, rows, temperature, ROWS, SOFT)
+    beyond = _sum_rows(partial, chunks, CHANNELS, ROWS)
+    for channel in tl.static_range(CHANNELS):
+        kept = ordered_values + base * value_list + channel * value_channel
+        mass, moved = sums_inside(drops, kept, 0, rows, ROWS)
+        mass = tl.where(row < rows, mass + beyond, 1.0)
+        moved += _sum_rows(partial + (1 + channel) * ROWS, chunks, CHANNELS, ROWS)
+        away = tl.where(row < rows, tl.div_rn(moved, mass), 0.0)
+        own = tl.load(kept + row, mask=row < rows, other=0.0)
+        at = (which * CHANNELS + channel) * k + row
+        tl.store(shift + at, away, mask=row < k)
+        tl.store(ranked + at, own + away, mask=row < k)
+        if channel == 0:
+            tl.store(row_sums + which * k + row, mass, mask=row < k)
+
+
+@triton.jit
+def _clear(array, begin, end, WIDE: tl.constexpr):
+    at = begin
+    while at < end:
+        rank = at + tl.arange(0, WIDE)
+        tl.store(array + rank, tl.zeros([WIDE], tl.float32), mask=rank < end)
+        at += WIDE
+
+
+@triton.jit(do_not_specialize=["k", "list_size"])
+def pull_of_chunks(
+    by_ranked, ordered, ordered_values, lengths, offsets, chunk_lists, first_chunks, used, rises, row_sums, shift,
+    total, tilt, by_sorted_value, pulls, to_rows, list_size, value_list, value_channel, k,
+    CHANNELS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, WIDE: tl.constexpr,
+    FLAT: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
+):  # fmt: skip
+    """What pulls at each item, the sum of it over each chunk, and SoftSort's part for the rows, by chunk."""
+    which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
+    if which >= 0:
+        _, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
+        scores, total, tilt = ordered + base, total + base, tilt + base
+        temperature = tl.load(used + which)
+        row = tl.arange(0, ROWS)
+        carry = _carry_at(scores, rises, first_chunk, chunk, rows, begin, end, temperature, SOFT)
+        reached = (carry < LIMIT) & (begin < end)
+        first = tl.where(chunk == 0, 0, rows + begin)
+        _clear(total, first, rows + end, WIDE)
+        _clear(tilt, first, rows + end, WIDE)
+        tl.debug_barrier()
+        by_row = tl.zeros([ROWS], tl.float32)
+        for channel in tl.static_range(CHANNELS):
+            kept = ordered_values + base * value_list + channel * value_channel
+            by_value = by_sorted_value
+            if VALUES:
+                by_value = by_sorted_value + base * value_list + channel * value_channel
+                _clear(by_value, first, rows + end, WIDE)
+                tl.debug_barrier()
+            at = (which * CHANNELS + channel) * k + row
+            mass = tl.load(row_sums + which * k + row, mask=row < rows, other=1.0)
+            pulled = tl.div_rn(tl.load(by_ranked + at, mask=row < rows, other=0.0), mass)
+            away = tl.load(shift + at, mask=row < rows, other=0.0)
+            own = tl.load(kept + row, mask=row < rows, other=0.0)
+            drops = drops_inside(scores, 0, rows, temperature, ROWS, SOFT)
+            if chunk == 0:
+                by_row = pull_inside(
+                    drops, scores, kept, 0, rows, away, pulled, total, tilt, by_value, by_row,
+                    ROWS, CHANNELS > 1, SOFT, VALUES,
+                )  # fmt: skip
+            if reached:
+                by_row = pull_beyond(
+                    scores, kept, own, 0, rows, rows - 1, drops_of_column(drops, row, rows - 1), begin, end, carry,
+                    temperature, away, pulled, total, tilt, by_value, by_row,
+                    ROWS, TILE, 1, CHANNELS > 1, SOFT, VALUES,
+                )  # fmt: skip
+            tl.debug_barrier()
+        if SOFT:
+            tl.store(to_rows + (first_chunk + chunk) * ROWS + row, by_row)
+        else:
+            sum_of_pull = tl.full((), 0.0, tl.float64)
+            if reached:
+                at_rank = rows + begin
+                while at_rank < rows + end:
+                    rank = at_rank + tl.arange(0, WIDE)
+                    sum_of_pull += tl.sum(tl.load(total + rank, mask=rank < rows + end, other=0.0), 0).to(
+                        tl.float64
+                    )
+                    at_rank += WIDE
+            tl.store(pulls + first_chunk + chunk, sum_of_pull)
+
+
+@triton.jit(do_not_specialize=["k", "list_size", "chunks"])
+def prefix_of_chunks(
+    ordered, lengths, offsets, chunk_lists, first_chunks, used, rises, total, pulls, prefix, list_size, k, chunks,
+    CHUNK: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr, FLAT: tl.constexpr,
+):  # fmt: skip
+    """C: the sum of what pulls at all items up to each; past the rows from the far end, where it is small."""
+    which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
+    if which >= 0:
+        if FLAT:
+            chunks = (tl.load(first_chunks + which + 1) - first_chunk).to(tl.int32)
+        _, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
+        total, prefix = total + base, prefix + base
+        if chunk == 0:
+            row = tl.arange(0, ROWS)
+            upto = tl.cumsum(tl.load(total + row, mask=row < rows, other=0.0), 0)
+            tl.store(prefix + row, upto, mask=row < rows)
+        carry = _carry_at(
+            ordered + base, rises, first_chunk, chunk, rows, begin, end, tl.load(used + which), False
+        )
+        if (carry < LIMIT) & (begin < end):
+            beyond = _sum_of(pulls + first_chunk, chunk + 1, chunks)
+            stop = rows + end
+            at = rows + begin + ((end - begin - 1) // WIDE) * WIDE
+            while at >= rows + begin:
+                rank = at + tl.arange(0, WIDE)
+                upto = tl.minimum(at + WIDE, stop)
+                later = tl.load(total + rank + 1, mask=rank + 1 < upto, other=0.0)
+                below = tl.cumsum(later, 0, reverse=True) + beyond.to(tl.float32)
+                tl.store(prefix + rank, -below, mask=rank < upto)
+                beyond += tl.sum(tl.load(total + rank, mask=rank < upto, other=0.0), 0).to(tl.float64)
+                at -= WIDE
+
+
+@triton.jit(do_not_specialize=["k", "list_size", "chunks"])
+def gradient_of_chunks(
+    order, ordered, lengths, offsets, chunk_lists, first_chunks, used, rises, total, tilt, prefix, to_rows,
+    by_sorted_value, by_value, gradient, list_size, value_list, value_channel, k, chunks,
+    CHANNELS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr,
+    FLAT: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
+):  # fmt: skip
+    """The gradient by the scores, put where the items came from; see ``finish_list`` of the short kernels."""
+    which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
+    if which >= 0:
+        if FLAT:
+            chunks = (tl.load(first_chunks + which + 1) - first_chunk).to(tl.int32)
+        length, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
+        order, scores, gradient = order + base, ordered + base, gradient + base
+        total, tilt, prefix = total + base, tilt + base, prefix + base
+        temperature = tl.load(used + which)
+        carry = _carry_at(scores, rises, first_chunk, chunk, rows, begin, end, temperature, SOFT)
+        at = tl.where(chunk == 0, 0, rows + begin)
+        stop = tl.where((carry < LIMIT) & (begin < end), rows + end, tl.where(chunk == 0, rows, 0))
+        row = tl.arange(0, ROWS)
+        by_row = tl.zeros([ROWS], tl.float32)
+        if SOFT:
+            by_row = _sum_rows(to_rows + first_chunk * ROWS, chunks, 0, ROWS)
+        while at < stop:
+            rank = at + tl.arange(0, WIDE)
+            there = rank < stop
+            here = tl.load(scores + rank, mask=there, other=0.0)
+            low, high = tie_bounds(scores, here, rank, length, there)
+            pulled = tl.load(total + rank, mask=there, other=0.0)
+            if SOFT:
+                holds = (
+                    (row[:, None] >= low[None, :]) & (row[:, None] <= high[None, :]) & (row < rows)[:, None]
+                )
+                shared = tl.sum(tl.where(holds, by_row[:, None], 0.0), 0)
+                by_score = pulled + shared / (high - low + 1).to(tl.float32)
+            else:
+                around = tl.load(prefix + high, mask=there, other=0.0)
+                around += tl.load(prefix + low - 1, mask=there & (low > 0), other=0.0)
+                lean = tl.load(tilt + rank, mask=there, other=0.0)
+                by_score = 2 * lean + (low + high - 2 * rank).to(tl.float32) * pulled + around
+            place = tl.load(order + rank, mask=there, other=0)
+            tl.store(gradient + place, tl.div_rn(by_score, temperature), mask=there)
+            if VALUES:
+                for channel in tl.static_range(CHANNELS):
+                    shift = base * value_list + channel * value_channel
+                    pull = tl.load(by_sorted_value + shift + rank, mask=there, other=0.0)
+                    tl.store(by_value + shift + place, pull, mask=there)
+            at += WIDE

@@ -1,0 +1,290 @@
+r"""The device code of a block of rows: what the items weigh in it, and what each of them is pulled by.
+
+A list's scores stand in descending order, s_0 ≥ s_1 ≥ …. Row i's logit of the item at rank r lies c_i(r) below the
+row's maximum, which is its own item's (see :mod:`pirank.sorts.anchored`):
+
+    NeuralSort:  c_i(r) = c_i(a) + G_r + 2|a−i| D_r,    G_r = Σ_q |s_q − s_{q±1}| (2|q−a|−1),    D_r = |s_a − s_r|
+    SoftSort:    c_i(r) = |s_i − s_r|
+
+with the anchor a the block's last row for the items to its right and its first row for those to its left. Inside the
+block the sums are taken as they stand. All terms are at least 0: no maximum, no cancellation, one pass. G never falls,
+so a pass ends where nothing beyond can weigh anything.
+
+Functions take pointers to the beginning of a list. Everything is float32; sums over many tiles are carried in float64.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+# A drop of so many temperatures is a weight of exactly 0 in float64 too; the bound keeps sums finite.
+FAR = tl.constexpr(1e6)
+# The drop past which a weight is below float32's smallest normal number.
+LIMIT = tl.constexpr(87.4)
+
+
+@triton.jit
+def in_temperatures(difference, temperature):
+    """A difference of scores in units of the temperature, bounded; a NaN stays one."""
+    scaled = tl.div_rn(difference, temperature)
+    return tl.where(scaled > FAR, FAR, scaled)
+
+
+@triton.jit
+def drops_inside(scores, first, stop, temperature, ROWS: tl.constexpr, SOFT: tl.constexpr):
+    """c_i(r) of rows and columns ``first`` to ``stop``: ``[ROWS, ROWS]``; what lies past ``stop`` means nothing."""
+    row = first + tl.arange(0, ROWS)
+    there = row < stop
+    here = tl.load(scores + row, mask=there, other=0.0)
+    if SOFT:
+        drops = in_temperatures(tl.abs(here[:, None] - here[None, :]), temperature)
+    else:
+        before = tl.load(scores + row - 1, mask=there & (row > first), other=0.0)
+        after = tl.load(scores + row + 1, mask=row + 1 < stop, other=0.0)
+        arriving = tl.where(there & (row > first), in_temperatures(before - here, temperature), 0.0)
+        leaving = tl.where(row + 1 < stop, in_temperatures(here - after, temperature), 0.0)
+        ahead = (2 * (row[None, :] - row[:, None])).to(tl.float32)
+        down = tl.cumsum(tl.where(ahead > 0, arriving[None, :] * (ahead - 1), 0.0), 1)
+        up = tl.cumsum(tl.where(ahead < 0, leaving[None, :] * (-ahead - 1), 0.0), 1, reverse=True)
+        drops = down + up
+    return drops
+
+
+@triton.jit
+def drops_of_column(drops, row, column):
+    """One column of :func:`drops_inside`, ``[ROWS]``."""
+    return tl.sum(tl.where((row == column)[None, :], drops, 0.0), 1)
+
+
+@triton.jit
+def drops_beyond(
+    scores,
+    row,
+    anchor,
+    at_anchor,
+    steps,
+    there,
+    carry,
+    temperature,
+    TOWARDS: tl.constexpr,
+    SOFT: tl.constexpr,
+):
+    """c_i(r) of the items ``steps`` beyond a block's end, ``[ROWS, TILE]``, their columns, and the new carry.
+
+    ``TOWARDS`` is 1 for the items to the right of the anchor, −1 for those to its left. The carry is a lower bound of
+    what all further items drop.
+    """
+    column = anchor + TOWARDS * (1 + steps)
+    here = tl.load(scores + column, mask=there, other=0.0)
+    if SOFT:
+        own = tl.load(scores + row, mask=row >= 0, other=0.0)
+        drops = in_temperatures(tl.abs(own[:, None] - here[None, :]), temperature)
+        nearest = in_temperatures(tl.abs(tl.load(scores + anchor) - here), temperature)
+        carry = tl.max(tl.where(there, nearest, 0.0), 0).to(tl.float64)
+    else:
+        nearer = tl.load(scores + column - TOWARDS, mask=there, other=0.0)
+        gap = tl.where(there, in_temperatures(tl.abs(nearer - here), temperature), 0.0)
+        rise = gap * (2 * steps + 1).to(tl.float32)
+        distance = in_temperatures(tl.abs(tl.load(scores + anchor) - here), temperature)
+        lean = (2 * tl.abs(row - anchor)).to(tl.float32)
+        far = carry.to(tl.float32) + tl.cumsum(rise, 0)
+        drops = at_anchor[:, None] + far[None, :] + lean[:, None] * distance[None, :]
+        carry += tl.sum(rise, 0).to(tl.float64)
+    return drops, column, carry
+
+
+@triton.jit
+def sums_inside(drops, values, first, stop, ROWS: tl.constexpr):
+    """Σ_r e_i(r) and Σ_r e_i(r) (g_r − g_i) over the block's own columns, ``[ROWS]`` each."""
+    row = first + tl.arange(0, ROWS)
+    there = row < stop
+    weight = tl.where(there[:, None] & there[None, :], tl.exp(-drops), 0.0)
+    own = tl.load(values + row, mask=there, other=0.0)
+    return tl.sum(weight, 1), tl.sum(weight * (own[None, :] - own[:, None]), 1)
+
+
+@triton.jit
+def sums_beyond(
+    scores, values, own, first, stop, anchor, at_anchor, begin, end, carry, temperature, mass, moved,
+    ROWS: tl.constexpr, TILE: tl.constexpr, TOWARDS: tl.constexpr, SOFT: tl.constexpr,
+):  # fmt: skip
+    """Add to ``mass`` and ``moved`` what the items ``begin`` to ``end`` steps beyond the anchor weigh."""
+    row = first + tl.arange(0, ROWS)
+    at = begin
+    while (at < end) & (carry < LIMIT):
+        steps = at + tl.arange(0, TILE)
+        there = steps < end
+        drops, column, carry = drops_beyond(
+            scores, tl.where(row < stop, row, -1), anchor, at_anchor, steps, there, carry, temperature,
+            TOWARDS, SOFT,
+        )  # fmt: skip
+        weight = tl.where((row < stop)[:, None] & there[None, :], tl.exp(-drops), 0.0)
+        value = tl.load(values + column, mask=there, other=0.0)
+        mass += tl.sum(weight, 1)
+        moved += tl.sum(weight * (value[None, :] - own[:, None]), 1)
+        at += TILE
+    return mass, moved
+
+
+@triton.jit
+def sums_of_rows(
+    scores, values, first, stop, length, temperature,
+    ROWS: tl.constexpr, TILE: tl.constexpr, SEVERAL: tl.constexpr, SOFT: tl.constexpr,
+):  # fmt: skip
+    """Σ_r e_i(r) and Σ_r e_i(r) (g_r − g_i) over the whole list, ``[ROWS]`` each, 1 and 0 past ``stop``."""
+    row = first + tl.arange(0, ROWS)
+    nothing = tl.full((), 0.0, tl.float64)
+    drops = drops_inside(scores, first, stop, temperature, ROWS, SOFT)
+    mass, moved = sums_inside(drops, values, first, stop, ROWS)
+    last = stop - 1
+    own = tl.load(values + row, mask=row < stop, other=0.0)
+    mass, moved = sums_beyond(
+        scores, values, own, first, stop, last, drops_of_column(drops, row, last), 0, length - stop, nothing,
+        temperature, mass, moved, ROWS, TILE, 1, SOFT,
+    )  # fmt: skip
+    if SEVERAL:
+        mass, moved = sums_beyond(
+            scores, values, own, first, stop, first, drops_of_column(drops, row, first), 0, first, nothing, temperature,
+            mass, moved, ROWS, TILE, -1, SOFT,
+        )  # fmt: skip
+    return tl.where(row < stop, mass, 1.0), tl.where(row < stop, moved, 0.0)
+
+
+@triton.jit
+def _put(pointer, added, there, ADD: tl.constexpr):
+    if ADD:
+        added += tl.load(pointer, mask=there, other=0.0)
+    tl.store(pointer, added, mask=there)
+
+
+@triton.jit
+def _put_pull(
+    weight, difference, shift, scaled, sign, row, column, there, total, tilt, by_value, by_row,
+    ADD: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
+):  # fmt: skip
+    """u_i(r) = scaled_i e_i(r) ((g_r − g_i) − δ_i), summed over the rows into the items' ``total`` and ``tilt``.
+
+    NeuralSort keeps U_r = Σ_i u_i(r) and Σ_i u_i(r) (r − i). SoftSort keeps Σ_i u_i(r) sign(s_i − s_r), and what of it
+    goes to the rows, which is returned.
+    """
+    pull = weight * scaled[:, None]
+    u = pull * (difference - shift[:, None])
+    if SOFT:
+        u = u * sign
+        by_row -= tl.sum(u, 1)
+    else:
+        away = (column[None, :] - row[:, None]).to(tl.float32)
+        _put(tilt + column, tl.sum(u * away, 0), there, ADD)
+    _put(total + column, tl.sum(u, 0), there, ADD)
+    if VALUES:
+        _put(by_value + column, tl.sum(pull, 0), there, ADD)
+    return by_row
+
+
+@triton.jit
+def _sign(left, right):
+    return tl.where(left > right, 1.0, tl.where(left < right, -1.0, 0.0))
+
+
+@triton.jit
+def pull_inside(
+    drops, scores, values, first, stop, shift, scaled, total, tilt, by_value, by_row,
+    ROWS: tl.constexpr, ADD: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
+):  # fmt: skip
+    """The pull on the block's own columns; returns what goes to the rows."""
+    row = first + tl.arange(0, ROWS)
+    there = row < stop
+    weight = tl.where(there[:, None] & there[None, :], tl.exp(-drops), 0.0)
+    own = tl.load(values + row, mask=there, other=0.0)
+    sign = 1.0
+    if SOFT:
+        here = tl.load(scores + row, mask=there, other=0.0)
+        sign = _sign(here[:, None], here[None, :])
+    return _put_pull(
+        weight, own[None, :] - own[:, None], shift, scaled, sign, row, row, there, total, tilt, by_value, by_row,
+        ADD, SOFT, VALUES,
+    )  # fmt: skip
+
+
+@triton.jit
+def pull_beyond(
+    scores, values, own, first, stop, anchor, at_anchor, begin, end, carry, temperature, shift, scaled,
+    total, tilt, by_value, by_row,
+    ROWS: tl.constexpr, TILE: tl.constexpr, TOWARDS: tl.constexpr,
+    ADD: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
+):  # fmt: skip
+    """The pull on the items ``begin`` to ``end`` steps beyond the anchor; returns what goes to the rows."""
+    row = first + tl.arange(0, ROWS)
+    at = begin
+    while (at < end) & (carry < LIMIT):
+        steps = at + tl.arange(0, TILE)
+        there = steps < end
+        drops, column, carry = drops_beyond(
+            scores, tl.where(row < stop, row, -1), anchor, at_anchor, steps, there, carry, temperature,
+            TOWARDS, SOFT,
+        )  # fmt: skip
+        weight = tl.where((row < stop)[:, None] & there[None, :], tl.exp(-drops), 0.0)
+        value = tl.load(values + column, mask=there, other=0.0)
+        sign = 1.0
+        if SOFT:
+            mine = tl.load(scores + row, mask=row < stop, other=0.0)
+            here = tl.load(scores + column, mask=there, other=0.0)
+            sign = _sign(mine[:, None], here[None, :])
+        by_row = _put_pull(
+            weight, value[None, :] - own[:, None], shift, scaled, sign, row, column, there, total, tilt, by_value,
+            by_row, ADD, SOFT, VALUES,
+        )  # fmt: skip
+        at += TILE
+    return by_row
+
+
+@triton.jit
+def pull_of_rows(
+    scores, values, first, stop, length, temperature, shift, scaled, total, tilt, by_value,
+    ROWS: tl.constexpr, TILE: tl.constexpr, SEVERAL: tl.constexpr,
+    ADD: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
+):  # fmt: skip
+    """The pull of a block of rows on the whole list; returns what goes to the rows, ``[ROWS]``."""
+    row = first + tl.arange(0, ROWS)
+    nothing = tl.full((), 0.0, tl.float64)
+    by_row = tl.zeros([ROWS], tl.float32)
+    drops = drops_inside(scores, first, stop, temperature, ROWS, SOFT)
+    by_row = pull_inside(
+        drops, scores, values, first, stop, shift, scaled, total, tilt, by_value, by_row,
+        ROWS, ADD, SOFT, VALUES,
+    )  # fmt: skip
+    last = stop - 1
+    own = tl.load(values + row, mask=row < stop, other=0.0)
+    by_row = pull_beyond(
+        scores, values, own, first, stop, last, drops_of_column(drops, row, last), 0, length - stop, nothing,
+        temperature, shift, scaled, total, tilt, by_value, by_row, ROWS, TILE, 1, ADD, SOFT, VALUES,
+    )  # fmt: skip
+    if SEVERAL:
+        by_row = pull_beyond(
+            scores, values, own, first, stop, first, drops_of_column(drops, row, first), 0, first, nothing, temperature,
+            shift, scaled, total, tilt, by_value, by_row, ROWS, TILE, -1, ADD, SOFT, VALUES,
+        )  # fmt: skip
+    # The next block's tiles are held by other threads.
+    tl.debug_barrier()
+    return by_row
+
+
+@triton.jit
+def tie_bounds(scores, here, rank, length, there):
+    """First and last rank of every item's tie group; the rank itself where nothing is tied, which is seen at once."""
+    before = tl.load(scores + rank - 1, mask=there & (rank > 0), other=float("inf"))
+    after = tl.load(scores + rank + 1, mask=there & (rank + 1 < length), other=float("-inf"))
+    tied = there & ((before == here) | (after == here))
+    low_from, low = tl.zeros_like(rank), rank
+    high, high_to = rank, tl.zeros_like(rank) + (length - 1)
+    span = tl.where(tl.max(tied.to(tl.int32), 0) > 0, length, 0)
+    while span > 0:
+        middle = (low_from + low) // 2
+        above = tl.load(scores + middle, mask=tied, other=0.0) > here
+        low_from, low = tl.where(above, middle + 1, low_from), tl.where(above, low, middle)
+        middle = (high + high_to + 1) // 2
+        within = tl.load(scores + middle, mask=tied, other=0.0) >= here
+        high, high_to = tl.where(within, middle, high), tl.where(within, high_to, middle - 1)
+        span = span // 2
+    return tl.where(tied, low_from, rank), tl.where(tied, high, rank)
