@@ -92,6 +92,19 @@ def test_presets_train(run, files, preset):
     assert yaml.safe_load(Path("r/config.yaml").read_text())["settings"]["model"] == preset
 
 
+def test_one_line_says_how_it_trains(run, files):
+    train = ("train", files / "train.txt", *QUICK, "--n-ensemble", 2)
+    assert run(*train, "--out", "a").output.count("step by step: the device is a CPU\n") == 1
+    assert (
+        "step by step: a CPU runs static shapes without a graph\n"
+        in run(*train, "--out", "b", "--capture", "on").output
+    )
+    assert "step by step" not in run(*train, "--out", "c", "-q").output
+    told = run("train", files / "train.txt", *QUICK, "--model", "attention", "--capture", "on", code=2).output
+    assert "capture='on' is not possible: ListAttention may look across documents" in told
+    assert "Traceback" not in told
+
+
 def test_losses_and_version(run):
     assert "pirank-ndcg" in run("losses").output
     assert run("--version").output.startswith("pirank ")

@@ -48,7 +48,7 @@ KINDS = ["documents", "queries", "fixed"]
 def test_an_epoch_holds_every_query_once_within_the_budgets(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, int], bucketed: bool, window: int
 ) -> None:
-    monkeypatch.setattr("pirank.data.batches._WINDOW_DOCUMENTS", window)
+    monkeypatch.setattr("pirank.data.schedule.WINDOW_DOCUMENTS", window)
     data = ragged()
     batches = RaggedBatches(data, bucketed=bucketed, seed=2, **options)
     seen = []
@@ -337,3 +337,52 @@ def test_moving_a_batch() -> None:
 def test_impossible_options(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call(ragged())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("window", [1, 100, 1 << 20])
+def test_windows_name_the_documents_that_iterating_gives_also_from_the_middle(
+    monkeypatch: pytest.MonkeyPatch, kind: str, window: int
+) -> None:
+    monkeypatch.setattr("pirank.data.schedule.WINDOW_DOCUMENTS", window)
+    data = ragged()
+
+    def lists(batch: Batch) -> list[list[float]]:
+        if batch.mask is None:
+            return [documents for _, documents in flat_contents(batch)]
+        return [row[there, 0].tolist() for row, there in zip(batch.features, batch.mask, strict=True)]
+
+    expected = [(batch.queries.tolist(), lists(batch)) for batch in make(kind, data, seed=3)]
+    batches = make(kind, data, seed=3)
+    most, most_lists = batches.largest()
+    batches.took(3)
+    found: list[tuple[list[int], list[list[float]]]] = []
+    for each in batches.windows():
+        rows = iter(each.rows.tolist())
+        for queries, lengths in zip(each.queries, each.lengths, strict=True):
+            assert lengths.sum() <= most
+            assert len(queries) <= most_lists
+            found.append((queries.tolist(), [[float(next(rows)) for _ in range(n)] for n in lengths]))
+        assert next(rows, None) is None
+    assert found == expected[3:]
+    batches.took(len(found))
+    assert (batches.epoch, batches.state_dict()["step"]) == (1, 0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_taken_from_windows_is_where_iterating_goes_on(kind: str) -> None:
+    data = ragged()
+    expected = [batch.queries.tolist() for batch in make(kind, data, seed=3)]
+    first, second = make(kind, data, seed=3), make(kind, data, seed=3)
+    next(first.windows())
+    first.took(2)
+    second.load_state_dict(first.state_dict())
+    assert [batch.queries.tolist() for batch in second] == expected[2:]
+    assert [batch.queries.tolist() for batch in first] == expected[2:]
+
+
+def test_equal_draws_keep_the_order_of_the_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = RankingData(torch.arange(40.0)[:, None], None, [0, 40])
+    batches = FixedSizeBatches(data, 40, 1)
+    monkeypatch.setattr(batches, "_keys_of", lambda epoch: torch.zeros(40))
+    assert next(iter(batches)).features[0, :, 0].tolist() == list(range(40))

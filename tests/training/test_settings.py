@@ -43,6 +43,7 @@ def test_the_papers_numbers():
         ({"clip": 0.0}, "clip must be above 0"),
         ({"temperature_schedule": "linear"}, "needs temperature_end"),
         ({"precision": "bf16"}, "did you mean 'bf16-mixed'"),
+        ({"capture": "of"}, "did you mean 'off'"),
     ],
 )
 def test_what_cannot_be_is_refused(change, message):

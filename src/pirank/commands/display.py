@@ -62,6 +62,10 @@ def training_display(
                     events.add_scalar(f"member-{record['member']}/{name}", value, record["step"])
         if quiet:
             return
+        if record["event"] == "strategy":
+            if record["member"] == 0:
+                screen.print(how_it_trains(record))
+            return
         line = display.take(record)
         if live is not None:
             if line is not None or display.outdated():
@@ -149,6 +153,13 @@ class TrainingDisplay:
         left = self.now.get("seconds_left")
         parts = [] if not speed else [f"{speed:,.0f} documents/s"]
         return ", ".join(parts if left is None else [*parts, f"at most {duration(left)} left"])
+
+
+def how_it_trains(record: dict[str, Any]) -> str:
+    """Whether steps are captured, or why not."""
+    if record["captured"]:
+        return "steps replayed as CUDA graphs"
+    return f"step by step: {record['why']}"
 
 
 def results_table(evaluation: Evaluation, split: str) -> Table:

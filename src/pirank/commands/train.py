@@ -158,7 +158,16 @@ def train(
     devices: Annotated[int | None, _option(_MACHINE, "Processes, one a GPU where there are some.", 1)] = None,
     accelerator: Annotated[str | None, _option(_MACHINE, "auto, cpu or cuda.", "auto")] = None,
     precision: Annotated[
-        str | None, _option(_MACHINE, "32-true or bf16-mixed; the sort stays float32.", DEFAULT.precision)
+        str | None,
+        _option(_MACHINE, "32-true, tf32 or bf16-mixed; the sort stays float32.", DEFAULT.precision),
+    ] = None,
+    capture: Annotated[
+        str | None,
+        _option(
+            _MACHINE,
+            "Replay steps as CUDA graphs: auto (where possible), on (or fail), off.",
+            DEFAULT.capture,
+        ),
     ] = None,
     checkpoint_seconds: Annotated[
         float | None, _option(_MACHINE, "Time between checkpoints.", DEFAULT.checkpoint_seconds)
@@ -189,7 +198,7 @@ def train(
         "clip": clip, "accumulate": accumulate, "epochs": epochs, "steps": steps, "batch_size": batch_size,
         "batch_documents": batch_documents, "list_size": list_size, "metric": metric, "patience": patience,
         "validate_every": validate_every, "seed": seed, "precision": precision,
-        "checkpoint_seconds": checkpoint_seconds,
+        "capture": capture, "checkpoint_seconds": checkpoint_seconds,
     }  # fmt: skip
     of_model = {
         "hidden": None if hidden is None else widths(hidden),

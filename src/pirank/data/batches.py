@@ -12,10 +12,7 @@ from torch import Tensor
 
 from pirank.data.gathering import flat_copy, padded_copy, rows_of_lists
 from pirank.data.ranking_data import RankingData
-from pirank.data.schedule import Schedule, order_of_queries
-
-# The documents whose row numbers are worked out at once: enough to make that cheap, little enough to hold.
-_WINDOW_DOCUMENTS = 1 << 20
+from pirank.data.schedule import Schedule, most_within, order_of_queries, windows_of
 
 
 @dataclass(frozen=True)
@@ -124,7 +121,7 @@ class RaggedBatches(Schedule):
             if budget is not None and budget < 1:
                 raise ValueError(f"{name} must be at least 1, got {budget}")
         super().__init__(data, seed, rank, world_size, device)
-        self._documents = documents
+        self._budget = documents
         self._batch_size = batch_size
         self._shuffle = shuffle
         self._bucketed = (documents is not None and shuffle) if bucketed is None else bucketed
@@ -132,7 +129,7 @@ class RaggedBatches(Schedule):
     def _plan(self, epoch: int) -> list[np.ndarray]:
         return order_of_queries(
             self._lengths,
-            documents=self._documents,
+            documents=self._budget,
             batch_size=self._batch_size,
             bucketed=self._bucketed,
             rng=np.random.default_rng([self._seed, epoch]) if self._shuffle else None,
@@ -140,14 +137,21 @@ class RaggedBatches(Schedule):
 
     def _options(self) -> dict[str, Any]:
         return {
-            "documents": self._documents,
+            "documents": self._budget,
             "batch_size": self._batch_size,
             "shuffle": self._shuffle,
             "bucketed": self._bucketed,
         }
 
+    def largest(self) -> tuple[int, int]:
+        """How many documents, and how many lists, a batch holds at most."""
+        return most_within(self._lengths, self._budget, self._batch_size)
+
+    def _documents(self, queries: np.ndarray, epoch: int) -> tuple[Tensor, Tensor]:
+        return self._data.document_index(torch.from_numpy(queries).to(self._data.device))
+
     def _gathered(self, batches: list[np.ndarray], epoch: int) -> Iterator[Batch]:
-        return map(self._copied, batches) if _in_memory(self._data) else self._selected(batches)
+        return map(self._copied, batches) if _in_memory(self._data) else self._selected(batches, epoch)
 
     def _copied(self, batch: np.ndarray) -> Batch:
         """A batch of data in memory, list by list."""
@@ -164,12 +168,12 @@ class RaggedBatches(Schedule):
             torch.from_numpy(batch.copy()),
         )
 
-    def _selected(self, batches: list[np.ndarray]) -> Iterator[Batch]:
+    def _selected(self, batches: list[np.ndarray], epoch: int) -> Iterator[Batch]:
         """The batches of data on a device, document by document."""
         data = self._data
-        for window in _windows(batches, self._lengths):
+        for window in windows_of(batches, self._lengths):
             queries = torch.from_numpy(np.concatenate(window))
-            rows, offsets = data.document_index(queries.to(data.device))
+            rows, offsets = self._documents(queries.numpy(), epoch)
             query_bounds = np.cumsum([0] + [len(batch) for batch in window])
             # Python numbers, worked out where the data is not: slicing by them never waits for a GPU.
             document_bounds = np.concatenate([[0], np.cumsum(self._lengths[queries.numpy()])])[query_bounds]
@@ -234,6 +238,7 @@ class FixedSizeBatches(Schedule):
         self._batch_size = batch_size
         self._shuffle = shuffle
         self._cut = cut
+        self._keys: tuple[int, Tensor] | None = None
 
     def _plan(self, epoch: int) -> list[np.ndarray]:
         rng = np.random.default_rng([self._seed, epoch]) if self._shuffle else None
@@ -249,28 +254,50 @@ class FixedSizeBatches(Schedule):
             "cut": self._cut,
         }
 
+    @property
+    def list_size(self) -> int | None:
+        """How many documents of a list are used."""
+        return self._list_size
+
+    def largest(self) -> tuple[int, int]:
+        """How many documents, and how many lists, a batch holds at most."""
+        return most_within(self._lengths.clip(max=self._list_size), None, self._batch_size)
+
+    def _documents(self, queries: np.ndarray, epoch: int) -> tuple[Tensor, Tensor]:
+        device = self._data.device
+        rows, offsets = self._data.document_index(torch.from_numpy(queries).to(device))
+        if self._cut == "first":
+            return rows, offsets
+        # Query number plus a number below 1, exact in float64: sorting it shuffles each query within itself. The same
+        # draw and a stable sort wherever the data is, so that a seed gives the same lists on every device.
+        keys = self._keys_of(epoch)
+        numbers = np.arange(len(queries), dtype=np.float64)
+        if device.type == "cpu":
+            places = np.repeat(numbers, self._lengths[queries])
+            places += keys.numpy()[rows.numpy()]
+            return torch.from_numpy(rows.numpy()[places.argsort(kind="stable")]), offsets
+        own = torch.from_numpy(numbers).to(device)
+        shuffled = torch.repeat_interleave(own, offsets.diff(), output_size=len(rows)) + keys[rows]
+        return rows[shuffled.sort(stable=True).indices], offsets
+
+    def _keys_of(self, epoch: int) -> Tensor:
+        """A number from 0 to 1 for every document, ``[N]`` where the data is."""
+        if self._keys is None or self._keys[0] != epoch:
+            drawn = np.random.default_rng([self._seed, epoch, 1]).random(self._data.documents, np.float32)
+            self._keys = epoch, torch.from_numpy(drawn).to(self._data.device)
+        return self._keys[1]
+
     def _gathered(self, batches: list[np.ndarray], epoch: int) -> Iterator[Batch]:
-        data = self._data
-        keys = None
-        if self._cut == "shuffle":
-            keys = np.random.default_rng([self._seed, epoch, 1]).random(data.documents, np.float32)
-        position = torch.arange(self._list_size, device=data.device)
-        for window in _windows(batches, self._lengths):
+        position = torch.arange(self._list_size, device=self._data.device)
+        for window in windows_of(batches, self._lengths):
             queries = torch.from_numpy(np.concatenate(window))
-            rows, offsets = data.document_index(queries.to(data.device))
-            if keys is not None:
-                # Query number plus a number below 1, exact in float64: sorting it shuffles each query within itself.
-                # The same draw and sort wherever the data is, so that a seed gives the same lists on every device.
-                numbers = rows.numpy(force=True)
-                places = np.repeat(np.arange(len(queries), dtype=np.float64), self._lengths[queries.numpy()])
-                places += keys[numbers]
-                rows = torch.from_numpy(numbers[places.argsort()]).to(data.device)
+            rows, offsets = self._documents(queries.numpy(), epoch)
             lengths = offsets.diff()
             first = 0
             for batch in window:
                 last = first + len(batch)
                 own, starts = queries[first:last], offsets[first:last]
-                if _in_memory(data):
+                if _in_memory(self._data):
                     yield self._copied(rows.numpy(), starts.numpy(), own)
                 else:
                     mask = position < lengths[first:last, None]
@@ -321,17 +348,3 @@ class FixedSizeBatches(Schedule):
 
 def _in_memory(data: RankingData) -> bool:
     return data.device.type == "cpu"
-
-
-def _windows(batches: list[np.ndarray], lengths: np.ndarray) -> Iterator[list[np.ndarray]]:
-    """Consecutive batches that hold about ``_WINDOW_DOCUMENTS`` documents together."""
-    window: list[np.ndarray] = []
-    documents = 0
-    for batch in batches:
-        window.append(batch)
-        documents += int(lengths[batch].sum())
-        if documents >= _WINDOW_DOCUMENTS:
-            yield window
-            window, documents = [], 0
-    if window:
-        yield window

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from pirank.data.ranking_data import RankingData
 
@@ -18,6 +19,25 @@ if TYPE_CHECKING:
 # Queries are sorted by length within pools of this many batches: large enough to fill batches with similar
 # lengths, small enough that an epoch does not show every length only once.
 _POOL_BATCHES = 64
+# The documents, and the batches, whose row numbers are worked out at once: enough to make that cheap, little enough to
+# hold.
+WINDOW_DOCUMENTS = 1 << 20
+WINDOW_BATCHES = 1 << 12
+
+
+@dataclass(frozen=True)
+class Window:
+    """The row numbers of some consecutive batches, for those who gather the documents themselves.
+
+    Attributes:
+        rows: ``[n]`` the documents, batch after batch and list after list, where the data is.
+        queries: the queries of every batch.
+        lengths: how many documents each of them has here.
+    """
+
+    rows: Tensor
+    queries: list[np.ndarray]
+    lengths: list[np.ndarray]
 
 
 class Schedule(ABC):
@@ -52,6 +72,19 @@ class Schedule(ABC):
     @abstractmethod
     def _options(self) -> dict[str, Any]:
         """What the order depends on, next to data and seed."""
+
+    @abstractmethod
+    def _documents(self, queries: np.ndarray, epoch: int) -> tuple[Tensor, Tensor]:
+        """The documents of these queries in their order: row numbers ``[n]``, and the offsets among them."""
+
+    @property
+    def list_size(self) -> int | None:
+        """How many documents of a list are used; None: all."""
+        return None
+
+    @abstractmethod
+    def largest(self) -> tuple[int, int]:
+        """How many documents, and how many lists, a batch holds at most."""
 
     # --- one epoch ------------------------------------------------------------------------------------------
 
@@ -89,6 +122,28 @@ class Schedule(ABC):
                 batch = replace(batch, weight=len(batch) * self._world_size / together)
             yield self._moved(batch)
         self._epoch, self._step = epoch + 1, 0
+
+    def windows(self) -> Iterator[Window]:
+        """What iterating would give, as row numbers; what is done with it is told to :meth:`took`.
+
+        It goes on from where the batches stand, to the end of the epoch; a single process only.
+        """
+        epoch, batches = self._epoch, self._batches_of(self._epoch)[max(self._step, self._resume_at) :]
+        for window in windows_of(batches, self._lengths):
+            rows, offsets = self._documents(np.concatenate(window), epoch)
+            lengths = [self._lengths[batch] for batch in window]
+            if self.list_size is not None:
+                starts = torch.repeat_interleave(offsets[:-1], offsets.diff(), output_size=len(rows))
+                rows = rows[torch.arange(len(rows), device=rows.device) - starts < self.list_size]
+                lengths = [each.clip(max=self.list_size) for each in lengths]
+            yield Window(rows, window, lengths)
+
+    def took(self, batches: int) -> None:
+        """Count so many more batches of this epoch as handed out; after the last one the next epoch begins."""
+        self._step = max(self._step, self._resume_at) + batches
+        self._resume_at = self._step
+        if self._step >= len(self):
+            self._epoch, self._step, self._resume_at = self._epoch + 1, 0, 0
 
     def _batches_of(self, epoch: int) -> list[np.ndarray]:
         if self._planned is None or self._planned[0] != epoch:
@@ -175,3 +230,28 @@ def order_of_queries(
     if bucketed and rng is not None:
         batches = [batches[i] for i in rng.permutation(len(batches))]
     return batches
+
+
+def windows_of(batches: list[np.ndarray], lengths: np.ndarray) -> Iterator[list[np.ndarray]]:
+    """Consecutive batches that hold about ``WINDOW_DOCUMENTS`` documents together."""
+    window: list[np.ndarray] = []
+    documents = 0
+    for batch in batches:
+        window.append(batch)
+        documents += int(lengths[batch].sum())
+        if documents >= WINDOW_DOCUMENTS or len(window) >= WINDOW_BATCHES:
+            yield window
+            window, documents = [], 0
+    if window:
+        yield window
+
+
+def most_within(lengths: np.ndarray, documents: int | None, batch_size: int | None) -> tuple[int, int]:
+    """How many documents, and how many lists, a batch of :func:`order_of_queries` can hold."""
+    ordered = np.sort(lengths)
+    lists = len(ordered) if batch_size is None else min(batch_size, len(ordered))
+    most = int(ordered[len(ordered) - lists :].sum())
+    if documents is None or not len(ordered):
+        return most, lists
+    fitting = int(np.searchsorted(np.cumsum(ordered), documents, side="right"))
+    return min(most, max(documents, int(ordered[-1]))), min(lists, max(fitting, 1))

@@ -40,7 +40,7 @@ from pirank.training import Run, Settings, make_fabric, scores_of, train_ranker
 from pirank.training.checkpoint import read_checkpoint
 
 Stop = Callable[[], bool]
-_SETTINGS_WITHOUT_INFLUENCE = ("checkpoint_seconds",)
+_SETTINGS_WITHOUT_INFLUENCE = ("checkpoint_seconds", "capture")
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
+from pirank.models.normalisation import BatchNorm
 from pirank.names import unknown
 
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
@@ -16,7 +17,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
 }
 NORMALISATIONS: dict[str, Callable[[int], nn.Module]] = {
     "none": lambda width: nn.Identity(),
-    "batch": nn.BatchNorm1d,
+    "batch": BatchNorm,
     "layer": nn.LayerNorm,
 }
 
@@ -39,6 +40,8 @@ class MLP(nn.Module):
         >>> MLP(136, hidden=(64, 32))(torch.zeros(7, 136)).shape
         torch.Size([7])
     """
+
+    row_by_row = True
 
     def __init__(
         self,

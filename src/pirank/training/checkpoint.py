@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lightning_fabric import Fabric
 
 _METADATA = "pirank-checkpoint"
+# How an optimiser works and not what it does: another device, or a training that is not captured, works otherwise.
+_NOT_SAVED = ("capturable", "foreach", "fused")
 
 
 class Checkpoints:
@@ -68,7 +70,7 @@ class Checkpoints:
         position = {
             "progress": progress.as_dict(),
             "batches": batches.state_dict(),
-            "optimizer": state["param_groups"],
+            "optimizer": [_plain(group) for group in state["param_groups"]],
             "processes": fabric.world_size,
         }
         if fabric.is_global_zero:
@@ -143,6 +145,15 @@ def _gathered(fabric: Fabric, state: Tensor) -> Tensor:
     gathered = [torch.empty_like(state) for _ in range(fabric.world_size)]
     torch.distributed.all_gather(gathered, state)
     return torch.stack(gathered).cpu()
+
+
+def _plain(group: dict[str, Any]) -> dict[str, Any]:
+    """An optimiser's group as JSON has it."""
+    return {
+        name: float(value) if isinstance(value, Tensor) else value
+        for name, value in group.items()
+        if name not in _NOT_SAVED
+    }
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from pirank.training.settings import Settings
@@ -26,3 +26,29 @@ def make_optimizer(network: nn.Module, settings: Settings) -> Optimizer:
     if settings.optimizer == "adam":
         return torch.optim.Adam(groups, lr=settings.learning_rate)
     return torch.optim.AdamW(groups, lr=settings.learning_rate)
+
+
+def make_capturable(optimizer: Optimizer, device: torch.device) -> Tensor:
+    """Make an optimiser's step one that a CUDA graph can hold, and give the tensor it reads its learning rate from."""
+    rate = torch.zeros((), device=device)
+    for group in optimizer.param_groups:
+        group |= {"lr": rate, "fused": True, "foreach": False}
+        if "capturable" in group:
+            group["capturable"] = True
+        for parameter in group["params"]:
+            state = optimizer.state.get(parameter, {})
+            if isinstance(state.get("step"), Tensor):
+                state["step"] = state["step"].to(device=device, dtype=torch.float32)
+    return rate
+
+
+def make_plain(optimizer: Optimizer, learning_rate: float) -> None:
+    """Take back :func:`make_capturable`."""
+    for group in optimizer.param_groups:
+        group |= {"lr": learning_rate, "fused": None, "foreach": None}
+        if "capturable" in group:
+            group["capturable"] = False
+        for parameter in group["params"]:
+            state = optimizer.state.get(parameter, {})
+            if isinstance(state.get("step"), Tensor):
+                state["step"] = state["step"].cpu()

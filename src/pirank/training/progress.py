@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pirank.training.settings import Settings
+
+if TYPE_CHECKING:
+    from pirank.training.steps import Steps
 
 
 @dataclass
@@ -59,13 +62,13 @@ class Progress:
         """How far the training is at the middle of the present step, from 0 to 1."""
         return (self.step + 0.5) / max(self.steps, 1)
 
-    def add(self, loss: float, gradient_norm: float, documents: int, seconds: float) -> None:
-        """Count a step."""
-        self.step += 1
-        self.counted += 1
-        self.loss += loss
-        self.gradient_norm += gradient_norm
-        self.documents += documents
+    def add(self, made: Steps, seconds: float) -> None:
+        """Count some steps."""
+        self.step += made.count
+        self.counted += made.count
+        self.loss += made.loss
+        self.gradient_norm += made.gradient_norm
+        self.documents += made.documents
         self.seconds += seconds
 
     def seen(self) -> dict[str, float]:

@@ -113,6 +113,8 @@ def train_ranker(
 class _WithTransform(nn.Module):
     """A network that transforms its batches itself, for data too large to transform ahead."""
 
+    row_by_row = True
+
     def __init__(self, transform: nn.Module, network: nn.Module) -> None:
         super().__init__()
         self.transform = transform

@@ -8,20 +8,28 @@ import torch
 from torch import Tensor, nn
 
 from pirank.data import RankingData
+from pirank.models.alone import why_not_alone
 
 _DOCUMENTS_AT_A_TIME = 32768
+# A GPU is busy with so many only. Networks that look across documents may need memory for pairs of them.
+_DOCUMENTS_ON_A_GPU = 1 << 18
 
 
 @torch.no_grad()
 def scores_of(
-    network: nn.Module, data: RankingData, *, documents_at_a_time: int = _DOCUMENTS_AT_A_TIME
+    network: nn.Module,
+    data: RankingData,
+    *,
+    documents_at_a_time: int | None = None,
+    on_device: bool = False,
 ) -> Tensor:
     """The score of every document, ``[N]`` on the CPU, in float32, a few queries at a time.
 
     Args:
         network: maps ``features [N, F]`` and ``offsets [Q + 1]`` to ``scores [N]``; used in evaluation mode.
         data: the queries; labels are not needed.
-        documents_at_a_time: how many documents are scored together, at least one query.
+        documents_at_a_time: how many documents are scored together, at least one query; None: as suits the device.
+        on_device: leave the scores where the network is.
 
     Example:
         >>> from pirank.models import Ranker
@@ -30,16 +38,21 @@ def scores_of(
         torch.Size([5])
     """
     device = next((t.device for t in (*network.parameters(), *network.buffers())), torch.device("cpu"))
+    if documents_at_a_time is None:
+        many = device.type == "cuda" and why_not_alone(network) is None
+        documents_at_a_time = _DOCUMENTS_ON_A_GPU if many else _DOCUMENTS_AT_A_TIME
     was_training = network.training
     network.eval()
     try:
         parts = [
-            network(part.features.to(device), part.offsets.to(device)).float().cpu()
+            network(part.features.to(device), part.offsets.to(device)).float()
             for part in blocks_of_queries(data, documents_at_a_time)
         ]
     finally:
         network.train(was_training)
-    return torch.cat(parts) if parts else torch.zeros(0)
+    if not on_device:
+        parts = [part.cpu() for part in parts]
+    return torch.cat(parts) if parts else torch.zeros(0, device=device if on_device else "cpu")
 
 
 def transformed(transform: nn.Module, data: RankingData) -> RankingData:

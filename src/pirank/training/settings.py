@@ -10,7 +10,8 @@ from pirank.names import unknown
 from pirank.training.schedules import LEARNING_RATE_SCHEDULES, TEMPERATURE_SCHEDULES
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
-PRECISIONS = ("32-true", "bf16-mixed", "16-mixed")
+PRECISIONS = ("32-true", "tf32", "bf16-mixed", "16-mixed")
+CAPTURES = ("auto", "on", "off")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,10 @@ class Settings:
         patience: epochs without a better validation metric before the training ends; None: all epochs.
         validate_every: steps between validations; None: once an epoch.
         seed: of everything random.
-        precision: ``"32-true"``, ``"bf16-mixed"`` or ``"16-mixed"``; the sort stays float32.
+        precision: ``"32-true"``, ``"tf32"`` (matrix products of float32 numbers rounded to 11 bits, on GPUs that can),
+            ``"bf16-mixed"`` or ``"16-mixed"``; the sort stays float32.
+        capture: replay steps of static shapes as CUDA graphs: ``"auto"``: where the device is a GPU and nothing stands
+            in the way; ``"on"``: refused where something does, and on a CPU static shapes without a graph; ``"off"``.
         checkpoint_seconds: at most this much work is lost when a run is killed.
 
     Example:
@@ -77,6 +81,7 @@ class Settings:
     validate_every: int | None = None
     seed: int = 0
     precision: str = "32-true"
+    capture: str = "auto"
     checkpoint_seconds: float = 30.0
 
     def __post_init__(self) -> None:
@@ -84,6 +89,7 @@ class Settings:
         _check_name("temperature_schedule", self.temperature_schedule, TEMPERATURE_SCHEDULES)
         _check_name("optimizer", self.optimizer, OPTIMIZERS)
         _check_name("precision", self.precision, PRECISIONS)
+        _check_name("capture", self.capture, CAPTURES)
         for name in ("n_ensemble", "accumulate", "epochs", "batch_size"):
             _check_at_least(name, getattr(self, name), 1)
         for name in ("steps", "batch_documents", "list_size", "patience", "validate_every"):
