@@ -7,11 +7,12 @@ import os
 import platform
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
+
+import pirank
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -52,7 +53,7 @@ def machine() -> dict[str, str]:
         "threads": str(torch.get_num_threads()),
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "pirank": version("pirank"),
+        "pirank": pirank.__version__,
     }
 
 

@@ -10,8 +10,6 @@ import pytest
 import torch
 from hypothesis import settings
 
-from pirank.sorts import use_path
-
 # Triton looks at this when the kernels are imported: without a GPU they are tested in its interpreter.
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
@@ -40,31 +38,15 @@ def kernel_device() -> torch.device:
     pytest.importorskip("triton", reason="the kernels need triton, which PyTorch for CUDA brings along")
     if torch.cuda.is_available():
         return torch.device("cuda")
-    _hasten_the_interpreter()
     return torch.device("cpu")
 
 
 @pytest.fixture
 def by_kernels(kernel_device: torch.device) -> Iterator[torch.device]:
     """Everything in the test goes through the kernels, on this device."""
+    from pirank.sorts import use_path
+
     with use_path("auto" if kernel_device.type == "cuda" else "kernels"):
         yield kernel_device
 
 
-def _hasten_the_interpreter() -> None:
-    """Triton's interpreter reduces by xor, of which its sort is made, one element at a time: let NumPy do it."""
-    import numpy as np
-    import triton.language as tl
-    from triton.runtime.interpreter import ReduceOps
-
-    if hasattr(ReduceOps, "by_one"):
-        return
-    ReduceOps.by_one = ReduceOps.apply_impl
-
-    def apply(self, values):
-        if self.combine_fn == tl.standard._xor_combine:
-            data = np.bitwise_xor.reduce(values[0].handle.data, axis=self.axis, keepdims=self.keep_dims)
-            return self.to_tensor(data, values[0].dtype)
-        return self.by_one(values)
-
-    ReduceOps.apply_impl = apply

@@ -202,7 +202,8 @@ def check_offsets(offsets: Tensor, scores: Tensor) -> Tensor:
             raise ValueError(
                 f"offsets must not fall: offsets[{q}] = {int(offsets[q])} is followed by {int(offsets[q + 1])}"
             )
-    return offsets.to(device=scores.device, dtype=torch.int64)
+    # Without blocking: from the CPU this would otherwise wait for all that the GPU has still to do.
+    return offsets.to(torch.int64).to(scores.device, non_blocking=True)
 
 
 def longest_list(offsets: Tensor, items: int, *, ask_beyond: int) -> int:

@@ -150,6 +150,19 @@ def test_no_gradient_is_worked_out_for_nobody(by_kernels) -> None:
     torch.testing.assert_close(unwanted, loss(scores.clone().requires_grad_(), labels, mask=mask).detach())
 
 
+def test_compiled_whole(by_kernels) -> None:
+    scores, labels, mask = (t.to(by_kernels) for t in batch(12))
+    loss = PiRankNDCGLoss(k=5, temperature=0.1, relative=True)
+    backend = "inductor" if by_kernels.type == "cuda" else "aot_eager"
+    results = []
+    for call in (loss, torch.compile(loss, backend=backend, fullgraph=True)):
+        s = scores.clone().requires_grad_()
+        value = call(s, labels, mask=mask)
+        value.backward()
+        results.append((value.detach(), s.grad))
+    torch.testing.assert_close(results[0], results[1])
+
+
 def test_other_metrics_take_the_sorts_kernel(by_kernels) -> None:
     scores, labels, mask = batch()
     labels = labels.clamp(min=0)

@@ -240,10 +240,10 @@ def test_operators_hold_what_pytorch_asks_of_them(by_kernels) -> None:
         (scores, values, mask, None, None, 1.0, 3, 12, True, False),
     )
     weights = torch.ones(3, device=by_kernels)
-    found = values.detach()[:, 0] > 0.5
-    options = (None, None, None, 1.0, 12, False, False, "ideal", 1.0, 1.0, -1.0, False, True)
+    rule, bounds = ("exp2", 0.0), ("ideal", 1.0, 1.0, -1.0)
+    options = (None, None, None, 1.0, 12, False, False, *rule, *bounds, False, False, True)
     torch.library.opcheck(
-        torch.ops.pirank.linear_losses.default, (scores, values.detach()[:, 0], found, weights, *options)
+        torch.ops.pirank.linear_losses.default, (scores, values.detach()[:, 0], weights, *options)
     )
 
 

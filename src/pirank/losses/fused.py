@@ -17,6 +17,7 @@ from pirank.lists import (
 from pirank.metrics import LinearMetric, Metric
 from pirank.metrics.labels import may_look
 from pirank.sorts import NeuralSort, SoftSort, Sort
+from pirank.sorts.operators import linear_losses_by_kernels
 from pirank.sorts.paths import LONGEST_SHORT, may_take_kernels, take_kernels
 
 
@@ -63,29 +64,37 @@ def fused_loss(
         labels = torch.where(mask, labels, 0)
     for name, values in (("scores", scores), ("labels", labels)):
         check_finite(values, None if offsets is not None else mask, name)
+    if may_look(labels):
+        metric.check_labels(labels)
     if offsets is None:
         scores, labels = scores.reshape(-1, longest), labels.reshape(-1, longest)
         mask = None if mask is None else mask.reshape(-1, longest)
-    with torch.autocast(scores.device.type, enabled=False):
-        losses, counts, _ = torch.ops.pirank.linear_losses(
-            scores,
-            metric.item_values(labels),
-            metric.relevant(labels),
-            metric.rank_weights(ranks, scores),
-            mask,
-            offsets,
-            None,
-            float(sort.temperature),
-            longest,
-            sort.relative,
-            isinstance(sort, SoftSort),
-            metric.per,
-            metric.at_most,
-            0.0 if metric.lower_is_better else metric.upper_bound,
-            1.0 if metric.lower_is_better else -1.0,
-            straight_through,
-            torch.is_grad_enabled() and scores.requires_grad,
-        )
-        losses = losses.reshape(shape)
-        counted = torch.ones_like(losses, dtype=torch.bool) if empty == "zero" else counts.reshape(shape) > 0
-        return reduce_lists(losses, counted, weights=weights, reduction=reduction)
+    gain, threshold = metric.gain_rule or ("same", 0.0)
+    if metric.gain_rule is None:
+        labels = metric.item_values(labels)
+    mean, losses = linear_losses_by_kernels(
+        scores,
+        labels,
+        metric.rank_weights(ranks, scores),
+        mask,
+        offsets,
+        None,
+        float(sort.temperature),
+        longest,
+        sort.relative,
+        isinstance(sort, SoftSort),
+        gain,
+        threshold,
+        metric.per,
+        metric.at_most,
+        0.0 if metric.lower_is_better else metric.upper_bound,
+        1.0 if metric.lower_is_better else -1.0,
+        straight_through,
+        empty == "zero",
+        torch.is_grad_enabled() and scores.requires_grad,
+    )
+    if reduction == "mean" and weights is None:
+        return mean
+    counted = losses[1].reshape(shape) > 0
+    counted = torch.ones_like(counted) if empty == "zero" else counted
+    return reduce_lists(losses[0].reshape(shape), counted, weights=weights, reduction=reduction)

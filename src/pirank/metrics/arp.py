@@ -43,5 +43,9 @@ class ARP(LinearMetric):
     def values_of(self, labels: Tensor) -> Tensor:
         return labels
 
+    @property
+    def gain_rule(self) -> tuple[str, float]:
+        return "same", 0.0
+
     def rank_weights(self, ranks: int, like: Tensor) -> Tensor:
         return rank_numbers(ranks, like)

@@ -38,6 +38,11 @@ class BinaryMetric(Metric):
     def values_of(self, labels: Tensor) -> Tensor:
         return (labels > self.threshold).to(labels.dtype)
 
+    @property
+    def gain_rule(self) -> tuple[str, float]:
+        """See :attr:`LinearMetric.gain_rule`."""
+        return "above", self.threshold
+
 
 class Precision(BinaryMetric, LinearMetric):
     r"""The share of relevant items among the first k.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,6 +25,17 @@ class LinearMetric(Metric):
     ``"items"``, the number of its items; ``"constant"``, :attr:`at_most` itself."""
     at_most: float = 1.0
     """An upper bound of the normaliser, unless that is the ideal."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if {"values_of", "relevant"} & cls.__dict__.keys() and "gain_rule" not in cls.__dict__:
+            cls.gain_rule = LinearMetric.gain_rule  # type: ignore[method-assign]
+
+    @property
+    def gain_rule(self) -> tuple[str, float] | None:
+        """How kernels make a value of a label: ``"same"``, ``"exp2"`` (2^y − 1) or ``"above"``, whether it is above a
+        threshold; and that threshold, above which a label makes an item relevant. None: by :meth:`values_of`."""
+        return None
 
     @abstractmethod
     def rank_weights(self, ranks: int, like: Tensor) -> Tensor:

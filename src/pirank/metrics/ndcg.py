@@ -56,6 +56,12 @@ class DCG(LinearMetric):
     def relevant(self, labels: Tensor) -> Tensor:
         return labels > 0 if isinstance(self.gain, str) else super().relevant(labels)
 
+    @property
+    def gain_rule(self) -> tuple[str, float] | None:
+        if not isinstance(self.gain, str):
+            return None
+        return ("exp2", 0.0) if self.gain == "exp2" else ("same", 0.0)
+
     def rank_weights(self, ranks: int, like: Tensor) -> Tensor:
         return discounts(ranks, like)
 

@@ -2,27 +2,51 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from functools import cache, cached_property
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from pirank.lists import check_choice
 
-class Real(NamedTuple):
+PATHS = ("auto", "kernels", "plain")
+
+_OLDEST_CAPABILITY = (8, 0)
+_KERNEL_TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class Real:
     """Which rows are real.
 
     Attributes:
         rows: ``[N, 1]``, 1 at those and 0 at the others.
-        share: one over their number.
-        unbiased: their number over one less.
+        by_kernels: whether the Triton kernels normalise them; they count the rows themselves.
     """
 
-    rows: Tensor
-    share: Tensor
-    unbiased: Tensor
+    def __init__(self, rows: Tensor, by_kernels: bool) -> None:
+        self.rows = rows
+        self.by_kernels = by_kernels
+
+    @cached_property
+    def count(self) -> Tensor:
+        """Their number."""
+        return self.rows.sum()
+
+    @cached_property
+    def share(self) -> Tensor:
+        """One over their number."""
+        return 1 / self.count.clamp(min=1)
+
+    @cached_property
+    def unbiased(self) -> Tensor:
+        """Their number over one less."""
+        return self.count / (self.count - 1).clamp(min=1)
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -44,12 +68,28 @@ class BatchNorm(nn.BatchNorm1d):
         """``[N, C]`` to ``[N, C]``."""
         if self.real is None or not self.training:
             return super().forward(input)
+        if self.real.by_kernels and input.dtype in _KERNEL_TYPES:
+            return self._by_kernels(input, self.real.rows)
+        rows = input.to(torch.promote_types(input.dtype, torch.float32))
         normal, mean, variance = _MaskedNorm.apply(
-            input.float(), self.weight, self.bias, self.real.rows, self.real.share, self.eps
+            rows, self.weight, self.bias, self.real.rows, self.real.share, self.eps
         )
         if self.track_running_stats:
             self._follow(mean, variance * self.real.unbiased)
         out: Tensor = normal.to(input.dtype)
+        return out
+
+    def _by_kernels(self, input: Tensor, real: Tensor) -> Tensor:
+        running = (self.running_mean, self.running_var, self.num_batches_tracked)
+        out: Tensor = _MaskedNormByKernels.apply(
+            input,
+            self.weight,
+            self.bias,
+            real,
+            running if self.track_running_stats else None,
+            self.momentum,
+            self.eps,
+        )
         return out
 
     @torch.no_grad()
@@ -65,15 +105,19 @@ class BatchNorm(nn.BatchNorm1d):
 
 
 @contextmanager
-def real_rows(network: nn.Module, rows: Tensor) -> Iterator[None]:
+def real_rows(network: nn.Module, rows: Tensor, *, path: str = "auto") -> Iterator[None]:
     """Tell every :class:`BatchNorm` of a network which rows are real: ``rows [N, 1]``, 1 or 0.
 
     What comes out for the other rows must not be used: their gradient is taken to be 0.
+
+    Args:
+        network: whatever holds the layers.
+        rows: on the network's device.
+        path: ``"auto"``: Triton kernels on CUDA devices that can run them; ``"plain"``: PyTorch's own operations;
+            ``"kernels"``: kernels on the CPU too, which is for tests and needs ``TRITON_INTERPRET=1``.
     """
+    real = Real(rows, _take_kernels(rows.device, check_choice("path", path, PATHS)))
     norms = [module for module in network.modules() if isinstance(module, BatchNorm)]
-    if norms:
-        count = rows.sum()
-        real = Real(rows, 1 / count.clamp(min=1), count / (count - 1).clamp(min=1))
     for norm in norms:
         norm.real = real
     try:
@@ -81,6 +125,23 @@ def real_rows(network: nn.Module, rows: Tensor) -> Iterator[None]:
     finally:
         for norm in norms:
             norm.real = None
+
+
+def _take_kernels(device: torch.device, path: str) -> bool:
+    if path != "kernels":
+        return path == "auto" and device.type == "cuda" and _can_compile(device)
+    if device.type == "cpu" and (os.environ.get("TRITON_INTERPRET") != "1" or find_spec("triton") is None):
+        raise RuntimeError("kernels run on the CPU for tests only: install triton and set TRITON_INTERPRET=1")
+    return True
+
+
+@cache
+def _can_compile(device: torch.device) -> bool:
+    return (
+        torch.version.cuda is not None
+        and torch.cuda.get_device_capability(device) >= _OLDEST_CAPABILITY
+        and find_spec("triton") is not None
+    )
 
 
 class _MaskedNorm(torch.autograd.Function):
@@ -123,3 +184,36 @@ class _MaskedNorm(torch.autograd.Function):
         by_weight = along if ctx.needs_input_grad[1] else None
         by_bias = total if ctx.needs_input_grad[2] else None
         return by_rows, by_weight, by_bias, None, None, None
+
+
+class _MaskedNormByKernels(torch.autograd.Function):
+    """:class:`_MaskedNorm` in one launch a direction, running statistics included; rows of any precision.
+
+    What is kept for the way back is the rows as they came, and two numbers a column.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        real: Tensor,
+        running: tuple[Tensor, Tensor, Tensor] | None,
+        momentum: float | None,
+        eps: float,
+    ) -> Tensor:
+        from pirank.models.batch_norm_kernels import normalise
+
+        rows, real = rows.contiguous(), real.contiguous()
+        out, mean, scale = normalise(rows, real, weight, bias, running, momentum, eps)
+        ctx.save_for_backward(rows, real, weight, mean, scale)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        from pirank.models.batch_norm_kernels import pull
+
+        by_rows = pull(gradients[0].contiguous(), *ctx.saved_tensors, *ctx.needs_input_grad[1:3])
+        return *by_rows, None, None, None, None

@@ -3,6 +3,9 @@
 ``pirank::ranked_values`` is NeuralSort's and SoftSort's ``apply``; ``pirank::linear_losses`` a metric that is linear in
 the ranked values, as a loss, whose gradient is worked out together with its value. Lists are padded,
 ``scores [lists, list_size]`` with a mask, or flat, ``scores [items]`` with offsets.
+
+A program that is being compiled or exported sees the operators. One that runs calls what is behind them, as an
+``autograd.Function``: PyTorch's way from an operator to its gradient takes ten times as long as a short list's kernel.
 """
 
 from __future__ import annotations
@@ -27,13 +30,12 @@ torch.library.define(
 )
 torch.library.define(
     "pirank::linear_losses",
-    "(Tensor scores, Tensor values, Tensor found, Tensor weights, Tensor? mask, Tensor? offsets, "
-    "Tensor? temperatures, float temperature, SymInt longest, bool relative, bool soft, str per, float at_most, "
-    "float upper, float direction, bool hard, bool pull) -> (Tensor, Tensor, Tensor)",
+    "(Tensor scores, Tensor labels, Tensor weights, Tensor? mask, Tensor? offsets, Tensor? temperatures, "
+    "float temperature, SymInt longest, bool relative, bool soft, str gain, float threshold, str per, float at_most, "
+    "float upper, float direction, bool hard, bool every, bool pull) -> (Tensor, Tensor, Tensor, Tensor)",
 )
 
 
-@torch.library.impl("pirank::ranked_values", ["cpu", "cuda"])
 def _ranked_values(
     scores: Tensor,
     values: Tensor,
@@ -59,6 +61,9 @@ def _ranked_values(
     if temperatures is None:
         temperatures = launch_long.temperatures_of(scores, mask, offsets, temperature, relative)
     return launch_long.forward(scores, values, mask, offsets, temperatures, k, soft)
+
+
+torch.library.impl("pirank::ranked_values", ["cpu", "cuda"], _ranked_values)
 
 
 @torch.library.register_fake("pirank::ranked_values")
@@ -130,11 +135,19 @@ torch.library.register_autograd(
 )
 
 
-@torch.library.impl("pirank::linear_losses", ["cpu", "cuda"])
+class _RankedValues(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
+        output = _ranked_values(*inputs)
+        _keep_ranked_values(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_pull_ranked_values)
+
+
 def _linear_losses(
     scores: Tensor,
-    values: Tensor,
-    found: Tensor,
+    labels: Tensor,
     weights: Tensor,
     mask: Tensor | None,
     offsets: Tensor | None,
@@ -143,74 +156,83 @@ def _linear_losses(
     longest: int,
     relative: bool,
     soft: bool,
+    gain: str,
+    threshold: float,
     per: str,
     at_most: float,
     upper: float,
     direction: float,
     hard: bool,
+    every: bool,
     pull: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    scores, values = scores.float().contiguous(), values.float().contiguous()
-    found, mask = found.contiguous(), None if mask is None else mask.contiguous()
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    scores, labels = scores.float().contiguous(), labels.float().contiguous()
+    mask = None if mask is None else mask.contiguous()
     from pirank.sorts.kernels.layout import Linear
 
-    metric = Linear(weights, per, at_most, upper, direction, hard)
+    metric = Linear(weights, gain, threshold, per, at_most, upper, direction, hard, every)
     if longest <= LONGEST_SHORT:
         from pirank.sorts.kernels import launch_short
 
         return launch_short.linear(
-            scores,
-            values,
-            found,
-            metric,
-            mask,
-            offsets,
-            temperatures,
-            temperature,
-            longest,
-            relative,
-            soft,
-            pull,
+            scores, labels, metric, mask, offsets, temperatures, temperature, longest, relative, soft, pull
         )
     from pirank.sorts.kernels import launch_long
 
     if temperatures is None:
         temperatures = launch_long.temperatures_of(scores, mask, offsets, temperature, relative)
-    return launch_long.linear(scores, values, found, metric, mask, offsets, temperatures, soft, pull)
+    return launch_long.linear(scores, labels, metric, mask, offsets, temperatures, soft, pull)
+
+
+torch.library.impl("pirank::linear_losses", ["cpu", "cuda"], _linear_losses)
 
 
 @torch.library.register_fake("pirank::linear_losses")
-def _(scores: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    offsets, pull = rest[4], rest[-1]
+def _(scores: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    offsets, pull = rest[3], rest[-1]
     gradient = scores.new_empty(scores.shape if pull else (0,), dtype=torch.float32)
     lists = _count(scores, offsets)
-    return gradient.new_empty(lists), gradient.new_empty(lists), gradient
+    return gradient.new_empty(()), gradient.new_empty(2, lists), gradient.new_empty(2), gradient
 
 
 def _keep_linear_losses(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    ctx.save_for_backward(inputs[5], output[2])
-    ctx.mark_non_differentiable(*output[1:])
+    ctx.save_for_backward(inputs[4], *output[2:])
+    ctx.mark_non_differentiable(*output[2:])
     ctx.set_materialize_grads(False)
     ctx.type = inputs[0].dtype
 
 
 def _pull_linear_losses(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-    by_loss = gradients[0]
-    if by_loss is None:
-        return (None,) * 17
-    offsets, gradient = ctx.saved_tensors
-    if offsets is None:
-        by_loss = by_loss[:, None]
-    else:
-        items = torch.arange(gradient.numel(), device=gradient.device)
-        lists = torch.searchsorted(offsets, items, right=True) - 1
-        by_loss = by_loss[lists.clamp(max=by_loss.numel() - 1)]
-    return (gradient * by_loss).to(ctx.type), *(None,) * 16
+    by_mean, by_loss = gradients[:2]
+    offsets, totals, gradient = ctx.saved_tensors
+    pulled = None
+    if by_mean is not None:
+        pulled = gradient * (by_mean * totals[1])
+    if by_loss is not None:
+        each = by_loss[0]
+        if offsets is None:
+            each = each[:, None]
+        else:
+            items = torch.arange(gradient.numel(), device=gradient.device)
+            lists = torch.searchsorted(offsets, items, right=True) - 1
+            each = each[lists.clamp(max=each.numel() - 1)]
+        pulled = gradient * each if pulled is None else torch.addcmul(pulled, gradient, each)
+    return (None if pulled is None else pulled.to(ctx.type)), *(None,) * 18
 
 
 torch.library.register_autograd(
     "pirank::linear_losses", _pull_linear_losses, setup_context=_keep_linear_losses
 )
+
+
+class _LinearLosses(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
+        output = _linear_losses(*inputs)
+        _keep_linear_losses(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_pull_linear_losses)
 
 
 def _count(scores: Tensor, offsets: Tensor | None) -> int:
@@ -223,7 +245,14 @@ def ranked_values_by_kernels(
     """``scores [B, L]``, ``values [B, C, L]`` to relaxed ranked values ``[B, C, k]``."""
     per_list = temperature.reshape(-1).float().contiguous() if isinstance(temperature, Tensor) else None
     single = 1.0 if isinstance(temperature, Tensor) else float(temperature)
-    ranked: Tensor = torch.ops.pirank.ranked_values(
-        scores, values, mask, None, per_list, single, k, scores.shape[1], False, soft
-    )[0]
+    inputs = (scores, values, mask, None, per_list, single, k, scores.shape[1], False, soft)
+    compiled = torch.compiler.is_compiling()
+    ranked: Tensor = (torch.ops.pirank.ranked_values(*inputs) if compiled else _RankedValues.apply(*inputs))[0]
     return ranked
+
+
+def linear_losses_by_kernels(*inputs: Any) -> tuple[Tensor, Tensor]:
+    """The inputs of ``pirank::linear_losses`` to the mean loss, and one loss a list and 1 where it counts, ``[2, lists]``."""
+    compiled = torch.compiler.is_compiling()
+    mean, losses, *_ = torch.ops.pirank.linear_losses(*inputs) if compiled else _LinearLosses.apply(*inputs)
+    return mean, losses

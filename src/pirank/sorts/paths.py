@@ -21,6 +21,7 @@ MOST_ROWS_OF_LONG = 64
 """Rows that the kernels for longer lists have; with more, long lists take the plain path."""
 
 _OLDEST_CAPABILITY = (8, 0)
+_HAS_TRITON = find_spec("triton") is not None
 
 
 @dataclass
@@ -29,6 +30,7 @@ class _Choice:
 
     asked: str = "auto"
     taken: list[str] | None = None
+    interprets: bool = False
 
 
 _choice = _Choice()
@@ -50,6 +52,7 @@ def use_path(path: str) -> Iterator[None]:
         ['plain']
     """
     before, _choice.asked = _choice.asked, check_choice("path", path, PATHS)
+    _choice.interprets = _HAS_TRITON and os.environ.get("TRITON_INTERPRET") == "1"
     try:
         yield
     finally:
@@ -102,19 +105,19 @@ def _note(path: str) -> None:
 def _interpreted(device: torch.device) -> bool:
     if _choice.asked != "kernels" or device.type != "cpu":
         return False
-    if os.environ.get("TRITON_INTERPRET") != "1" or find_spec("triton") is None:
+    if not _choice.interprets:
         raise RuntimeError("kernels run on the CPU for tests only: install triton and set TRITON_INTERPRET=1")
     return True
 
 
 def _runs_kernels(device: torch.device) -> bool:
-    return device.type == "cuda" and _cuda_runs_kernels(device)
+    if device.type != "cuda" or not _HAS_TRITON:
+        return False
+    return _can_compile(device) if torch.compiler.is_compiling() else _can_compile_once(device)
 
 
-@cache
-def _cuda_runs_kernels(device: torch.device) -> bool:
-    return (
-        torch.version.cuda is not None
-        and torch.cuda.get_device_capability(device) >= _OLDEST_CAPABILITY
-        and find_spec("triton") is not None
-    )
+def _can_compile(device: torch.device) -> bool:
+    return torch.version.cuda is not None and torch.cuda.get_device_capability(device) >= _OLDEST_CAPABILITY
+
+
+_can_compile_once = cache(_can_compile)

@@ -11,21 +11,31 @@ from torch import Tensor
 
 from pirank.sorts.base import length_times_spread
 from pirank.sorts.kernels import long
-from pirank.sorts.kernels.layout import TILE_WEIGHTS, Layout, Linear, rows_at_once
+from pirank.sorts.kernels.layout import Layout, Linear, rows_at_once
 
 _LEAST_CHUNK, _MOST_CHUNK = 1024, 8192
 # Programs that keep a large device busy.
 _PROGRAMS = 1024
 _WIDE = 1024
+_TILE_WEIGHTS = 2048
 
 
 @dataclass(frozen=True)
 class _Chunks:
-    """Lists cut into chunks: as a grid where lists are padded, as a table where they are flat."""
+    """Lists cut into chunks: as a grid where lists are padded, as a table where they are flat.
+
+    Attributes:
+        size: items of a chunk.
+        grid: of the programs, one a chunk.
+        most: chunks of a list, or 0 where lists are flat.
+        total: chunks of all lists.
+        lists: the list of every chunk, where lists are flat.
+        first: the first chunk of every list, where lists are flat.
+    """
 
     size: int
     grid: tuple[int, ...]
-    most: int  # chunks of a list, or of all lists where they are flat
+    most: int
     total: int
     lists: Tensor | None
     first: Tensor | None
@@ -93,6 +103,160 @@ def _chunks_of(scores: Tensor, offsets: Tensor | None) -> _Chunks:
     return _Chunks(size, (total,), 0, total, which.to(torch.int32), first.to(torch.int32))
 
 
+class _Passes:
+    """The passes over the chunks of sorted lists, each a launch.
+
+    Args:
+        ordered: scores in descending order within each list.
+        order: the places they came from.
+        lengths: items of each list.
+        offsets: boundaries of flat lists.
+        used: one temperature a list.
+        k: rows, at most 64.
+        channels: values an item.
+        longest: places of a padded list.
+        soft: SoftSort.
+    """
+
+    def __init__(
+        self,
+        ordered: Tensor,
+        order: Tensor,
+        lengths: Tensor,
+        offsets: Tensor | None,
+        used: Tensor,
+        k: int,
+        channels: int,
+        soft: bool,
+    ) -> None:
+        self.ordered, self.order, self.soft, self.k, self.channels = ordered, order, soft, k, channels
+        self.chunks = chunks = _chunks_of(ordered, offsets)
+        self.lists, self.longest = lengths.numel(), 0 if offsets is not None else ordered.shape[1]
+        self.rows = rows_at_once(k)
+        self.flat = {"FLAT": offsets is not None}
+        self.lists_at = {
+            "lengths": lengths,
+            "offsets": ordered if offsets is None else offsets,
+            "first_chunks": ordered if chunks.first is None else chunks.first,
+        }
+        self.place = self.lists_at | {"chunk_lists": ordered if chunks.lists is None else chunks.lists}
+        self.sizes = self.flat | {"CHUNK": chunks.size, "WIDE": _WIDE}
+        per_list, channel = (channels, ordered.shape[1]) if offsets is None else (1, ordered.numel())
+        self.strides = {"list_size": self.longest, "value_list": per_list, "value_channel": channel, "k": k}
+        self.warps: dict[str, Any] = {"num_warps": 4 if self.rows < 64 else 8}
+        self.tile = _TILE_WEIGHTS * self.warps["num_warps"] // 4 // self.rows
+        self.rises = self.numbers(torch.float64)
+        self.heights = ordered if soft else torch.empty_like(ordered)
+        self.sorted = {"ordered": ordered, "used": used}
+        if not soft:
+            long.heights_of_chunks[chunks.grid](
+                **self.place,
+                **self.sorted,
+                rises=self.rises,
+                heights=self.heights,
+                list_size=self.longest,
+                k=k,
+                **self.sizes,
+            )
+
+    def numbers(self, dtype: torch.dtype, *each: int) -> Tensor:
+        """Room for numbers of every chunk."""
+        return torch.empty(self.chunks.total, *each, dtype=dtype, device=self.ordered.device)
+
+    def sums(self, labels: Tensor, gain: str = "same", threshold: float = 0.0) -> tuple[Tensor, Tensor]:
+        """The values in order, and what each chunk adds to the rows' sums."""
+        ordered_values = torch.empty_like(labels)
+        partial = self.numbers(torch.float32, 1 + self.channels, self.rows)
+        long.sums_of_chunks[self.chunks.grid](
+            labels=labels,
+            order=self.order,
+            ordered_values=ordered_values,
+            rises=self.rises,
+            heights=self.heights,
+            partial=partial,
+            threshold=threshold,
+            **self.place,
+            **self.sorted,
+            **self.strides,
+            CHANNELS=self.channels,
+            ROWS=self.rows,
+            TILE=self.tile,
+            SOFT=self.soft,
+            GAIN=gain,
+            **self.sizes,
+            **self.warps,
+        )
+        return ordered_values, partial
+
+    def gradient(
+        self, by_ranked: Tensor, ordered_values: Tensor, row_sums: Tensor, shift: Tensor, with_values: bool
+    ) -> tuple[Tensor, Tensor]:
+        """The gradients by scores and values; that by the values is empty if it is not wanted."""
+        total, tilt = torch.empty_like(self.ordered), torch.empty_like(self.ordered)
+        by_sorted = torch.empty_like(ordered_values) if with_values else total
+        by_value = torch.zeros_like(ordered_values) if with_values else total.new_empty(0)
+        pulls, to_rows = self.numbers(torch.float64), total
+        if self.soft:
+            to_rows = self.numbers(torch.float32, self.rows)
+        options = {"CHANNELS": self.channels, "ROWS": self.rows, "SOFT": self.soft, "VALUES": with_values}
+        long.pull_of_chunks[self.chunks.grid](
+            by_ranked=by_ranked,
+            ordered_values=ordered_values,
+            rises=self.rises,
+            heights=self.heights,
+            row_sums=row_sums,
+            shift=shift,
+            total=total,
+            tilt=tilt,
+            by_sorted_value=by_sorted,
+            pulls=pulls,
+            to_rows=to_rows,
+            **self.place,
+            **self.sorted,
+            **self.strides,
+            TILE=self.tile,
+            **self.sizes,
+            **options,
+            **self.warps,
+        )
+        prefix = total
+        if not self.soft:
+            # Zeros where no row reaches: tie groups may end there.
+            prefix = torch.zeros_like(self.ordered)
+            long.prefix_of_chunks[self.chunks.grid](
+                rises=self.rises,
+                total=total,
+                pulls=pulls,
+                prefix=prefix,
+                list_size=self.longest,
+                k=self.k,
+                chunks=self.chunks.most,
+                ROWS=self.rows,
+                **self.place,
+                **self.sorted,
+                **self.sizes,
+            )
+        gradient = torch.zeros_like(self.ordered)
+        long.gradient_of_chunks[self.chunks.grid](
+            order=self.order,
+            rises=self.rises,
+            total=total,
+            tilt=tilt,
+            prefix=prefix,
+            to_rows=to_rows,
+            by_sorted_value=by_sorted,
+            by_value=by_value,
+            gradient=gradient,
+            chunks=self.chunks.most,
+            **self.place,
+            **self.sorted,
+            **self.strides,
+            **self.sizes | {"WIDE": self.tile if self.soft else _WIDE},
+            **options,
+        )
+        return gradient, by_value
+
+
 def forward(
     scores: Tensor,
     values: Tensor,
@@ -103,55 +267,27 @@ def forward(
     soft: bool,
 ) -> tuple[Tensor, ...]:
     """As :func:`pirank.sorts.kernels.launch_short.forward`."""
-    layout = Layout.of(values, offsets, 0)
-    channels = values.shape[1] if offsets is None else values.shape[0]
-    chunks = _chunks_of(scores, offsets)
     ordered, order = sorted_keys(scores, mask, offsets)
-    lengths = _lengths(scores, mask, offsets)
-    rows = rows_at_once(k)
-    rises = torch.empty(chunks.total, dtype=torch.float64, device=scores.device)
-    place = _place(ordered, lengths, offsets, chunks, temperatures, rises)
-    sizes: dict[str, Any] = {"CHUNK": chunks.size, "FLAT": offsets is not None}
-    if not soft:
-        long.rises_of_chunks[chunks.grid](**place, list_size=layout.longest, k=k, WIDE=_WIDE, **sizes)
-    ordered_values = torch.empty_like(values)
-    partial = ordered.new_empty(chunks.total, 1 + channels, rows)
-    strides = {
-        "list_size": layout.longest,
-        "value_list": layout.per_list,
-        "value_channel": layout.channel,
-        "k": k,
-    }
-    sizes |= {"CHANNELS": channels, "ROWS": rows, "SOFT": soft}
-    long.sums_of_chunks[chunks.grid](
-        values=values,
-        order=order,
-        ordered_values=ordered_values,
-        partial=partial,
-        **place,
-        **strides,
-        TILE=TILE_WEIGHTS // rows,
-        WIDE=_WIDE,
-        **sizes,
-        num_warps=_warps(rows),
-    )
-    row_sums = ordered.new_empty(layout.lists, k)
-    shift = ordered.new_empty(layout.lists, channels, k)
+    channels = Layout.of(values, offsets, 0).channels
+    passes = _Passes(ordered, order, _lengths(scores, mask, offsets), offsets, temperatures, k, channels, soft)
+    ordered_values, partial = passes.sums(values)
+    row_sums = ordered.new_empty(passes.lists, k)
+    shift = ordered.new_empty(passes.lists, channels, k)
     ranked = torch.empty_like(shift)
-    long.rows_of_lists[(layout.lists,)](
-        ordered=ordered,
+    long.rows_of_lists[(passes.lists,)](
         ordered_values=ordered_values,
-        lengths=lengths,
-        offsets=place["offsets"],
-        first_chunks=place["first_chunks"],
-        used=temperatures,
         partial=partial,
         row_sums=row_sums,
         shift=shift,
         ranked=ranked,
-        chunks=chunks.most,
-        **strides,
-        **sizes,
+        chunks=passes.chunks.most,
+        **passes.lists_at,
+        **passes.sorted,
+        **passes.strides,
+        CHANNELS=channels,
+        ROWS=passes.rows,
+        SOFT=soft,
+        **passes.flat,
     )
     return ranked, order, ordered, ordered_values, temperatures, row_sums, shift
 
@@ -167,74 +303,79 @@ def backward(
 ) -> tuple[Tensor, Tensor]:
     """As :func:`pirank.sorts.kernels.launch_short.backward`."""
     order, ordered, ordered_values, temperatures, row_sums, shift = kept
-    layout = Layout.of(ordered_values, offsets, 0)
-    chunks = _chunks_of(ordered, offsets)
     lengths = _lengths(ordered, mask, offsets)
-    rows = rows_at_once(k)
-    rises = torch.empty(chunks.total, dtype=torch.float64, device=ordered.device)
-    place = _place(ordered, lengths, offsets, chunks, temperatures, rises)
-    sizes: dict[str, Any] = {"CHUNK": chunks.size, "FLAT": offsets is not None, "WIDE": _WIDE}
-    if not soft:
-        long.rises_of_chunks[chunks.grid](**place, list_size=layout.longest, k=k, **sizes)
-    total, tilt = torch.empty((2, *ordered.shape), dtype=torch.float32, device=ordered.device)
-    prefix = total if soft else torch.zeros_like(ordered)
-    by_sorted = torch.empty_like(ordered_values) if with_values else total
-    by_value = torch.zeros_like(ordered_values) if with_values else total.new_empty(0)
-    pulls = torch.empty_like(rises)
-    to_rows = total.new_empty(chunks.total, rows)
-    gradient = torch.zeros_like(ordered)
-    strides = {
-        "list_size": layout.longest,
-        "value_list": layout.per_list,
-        "value_channel": layout.channel,
-        "k": k,
-    }
-    options = {"CHANNELS": shift.shape[1], "ROWS": rows, "SOFT": soft, "VALUES": with_values}
-    long.pull_of_chunks[chunks.grid](
-        by_ranked=by_ranked,
+    passes = _Passes(ordered, order, lengths, offsets, temperatures, k, shift.shape[1], soft)
+    return passes.gradient(by_ranked, ordered_values, row_sums, shift, with_values)
+
+
+def linear(
+    scores: Tensor,
+    labels: Tensor,
+    metric: Linear,
+    mask: Tensor | None,
+    offsets: Tensor | None,
+    temperatures: Tensor,
+    soft: bool,
+    pull: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """As :func:`pirank.sorts.kernels.launch_short.linear`."""
+    k = metric.weights.numel()
+    ordered, order = sorted_keys(scores, mask, offsets)
+    passes = _Passes(ordered, order, _lengths(scores, mask, offsets), offsets, temperatures, k, 1, soft)
+    chunks, lists = passes.chunks, passes.lists
+    bests = passes.numbers(torch.float32, k)
+    sums = passes.numbers(torch.float64, 2)
+    long.bests_of_chunks[chunks.grid](
+        labels=labels,
+        mask=labels if mask is None else mask,
+        bests=bests,
+        sums=sums,
+        list_size=passes.longest,
+        k=k,
+        threshold=metric.threshold,
+        MASKED=mask is not None,
+        GAIN=metric.gain,
+        IDEAL=metric.per == "ideal",
+        **passes.place,
+        **passes.sizes,
+    )
+    ordered_values, partial = passes.sums(labels, metric.gain, metric.threshold)
+    row_sums, shift, by_ranked = (ordered.new_empty(lists, k) for _ in range(3))
+    losses = ordered.new_empty(2, lists)
+    mean, totals = ordered.new_empty(()), ordered.new_zeros(2)
+    long.losses_of_lists[(lists,)](
         ordered_values=ordered_values,
+        partial=partial,
         row_sums=row_sums,
         shift=shift,
-        total=total,
-        tilt=tilt,
-        by_sorted_value=by_sorted,
-        pulls=pulls,
-        to_rows=to_rows,
-        **place,
-        **strides,
-        TILE=TILE_WEIGHTS // rows,
-        **sizes,
-        **options,
-        num_warps=_warps(rows),
-    )
-    if not soft:
-        long.prefix_of_chunks[chunks.grid](
-            total=total,
-            pulls=pulls,
-            prefix=prefix,
-            list_size=layout.longest,
-            k=k,
-            chunks=chunks.most,
-            ROWS=rows,
-            **place,
-            **sizes,
-        )
-    long.gradient_of_chunks[chunks.grid](
-        order=order,
-        total=total,
-        tilt=tilt,
-        prefix=prefix,
-        to_rows=to_rows,
-        by_sorted_value=by_sorted,
-        by_value=by_value,
-        gradient=gradient,
+        by_ranked=by_ranked,
+        weights=metric.weights,
+        bests=bests,
+        sums=sums,
+        losses=losses,
+        mean=mean,
+        totals=totals,
+        list_size=passes.longest,
+        k=k,
         chunks=chunks.most,
-        **place,
-        **strides,
-        **{**sizes, "WIDE": TILE_WEIGHTS // rows if soft else _WIDE},
-        **options,
+        lists=lists,
+        at_most=metric.at_most,
+        upper=metric.upper,
+        direction=metric.direction,
+        **passes.lists_at,
+        **passes.sorted,
+        ROWS=passes.rows,
+        WIDE=_WIDE,
+        SOFT=soft,
+        PER=metric.per,
+        HARD=metric.hard,
+        EVERY=metric.every,
+        **passes.flat,
     )
-    return gradient, by_value
+    gradient = ordered.new_empty(0)
+    if pull:
+        gradient, _ = passes.gradient(by_ranked, ordered_values, row_sums, shift, False)
+    return mean, losses, totals, gradient
 
 
 def _lengths(scores: Tensor, mask: Tensor | None, offsets: Tensor | None) -> Tensor:
@@ -246,90 +387,5 @@ def _lengths(scores: Tensor, mask: Tensor | None, offsets: Tensor | None) -> Ten
     return mask.sum(-1)
 
 
-def _place(
-    ordered: Tensor,
-    lengths: Tensor,
-    offsets: Tensor | None,
-    chunks: _Chunks,
-    temperatures: Tensor,
-    rises: Tensor,
-) -> dict[str, Tensor]:
-    """What every pass is told of the lists."""
-    return {
-        "ordered": ordered,
-        "lengths": lengths,
-        "offsets": ordered if offsets is None else offsets,
-        "chunk_lists": ordered if chunks.lists is None else chunks.lists,
-        "first_chunks": ordered if chunks.first is None else chunks.first,
-        "used": temperatures,
-        "rises": rises,
-    }
-
-
-def _warps(rows: int) -> int:
-    return 4 if rows < 64 else 8
-
-
-def linear(
-    scores: Tensor,
-    values: Tensor,
-    found: Tensor,
-    metric: Linear,
-    mask: Tensor | None,
-    offsets: Tensor | None,
-    temperatures: Tensor,
-    soft: bool,
-    pull: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """As :func:`pirank.sorts.kernels.launch_short.linear`."""
-    k = metric.weights.numel()
-    if mask is not None:
-        values, found = torch.where(mask, values, 0), found & mask
-    shaped = values[:, None] if offsets is None else values[None]
-    ranked, *kept = forward(scores, shaped, mask, offsets, temperatures, k, soft)
-    lengths = _lengths(scores, mask, offsets)
-    if metric.hard:
-        ranked = ranked - kept[5]  # leaves each row its own item's value
-    normaliser = _normaliser(values, metric, lengths, offsets)
-    counted = _any_of(found, offsets)
-    loss = metric.upper + metric.direction * (ranked[:, 0] * metric.weights).sum(-1) / normaliser
-    gradient = ranked.new_empty(0)
-    if pull:
-        by_ranked = torch.where(counted[:, None], metric.direction * metric.weights / normaliser[:, None], 0)
-        gradient, _ = backward(by_ranked, mask, offsets, tuple(kept), k, soft, False)
-    return torch.where(counted, loss, 0), counted.float(), gradient
-
-
-def _normaliser(values: Tensor, metric: Linear, lengths: Tensor, offsets: Tensor | None) -> Tensor:
-    """What a linear metric is divided by, 1 where that would be 0."""
-    if metric.per == "constant":
-        return values.new_full((lengths.numel(),), metric.at_most)
-    if metric.per == "items":
-        found = lengths.to(values.dtype).clamp(max=metric.at_most)
-    elif metric.per == "values":
-        total = values.sum(-1) if offsets is None else _sum_of_lists(values, offsets)
-        found = total.clamp(max=metric.at_most)
-    else:
-        best = _best_values(values, metric.weights.numel(), lengths, offsets)
-        found = (best * metric.weights).sum(-1)
-    return torch.where(found > 0, found, 1)
-
-
-def _best_values(values: Tensor, k: int, lengths: Tensor, offsets: Tensor | None) -> Tensor:
-    """The k largest values of each list, ``[lists, k]``, 0 beyond its length."""
-    if offsets is None:
-        return values.topk(k, dim=-1).values
-    best, _ = sorted_keys(values, None, offsets)
-    rank = torch.arange(k, device=values.device)
-    index = (offsets[:-1, None] + rank).clamp(max=values.numel() - 1)
-    return torch.where(rank < lengths[:, None], best[index], 0)
-
-
 def _sum_of_lists(values: Tensor, offsets: Tensor) -> Tensor:
     return torch.segment_reduce(values, "sum", offsets=offsets, initial=0.0)
-
-
-def _any_of(found: Tensor, offsets: Tensor | None) -> Tensor:
-    if offsets is None:
-        return found.any(-1)
-    return torch.nn.functional.pad(found.cumsum(0), (1, 0))[offsets].diff() > 0

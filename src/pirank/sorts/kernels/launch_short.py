@@ -1,28 +1,28 @@
-"""Launches of the kernels for short lists: sizes, what is allocated, and what is kept for the way back."""
+"""Launches of the kernels that sort inside: sizes, what is allocated, and what is kept for the way back."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
-import triton
 from torch import Tensor
 
 from pirank.sorts.kernels import short
-from pirank.sorts.kernels.layout import TILE_WEIGHTS, Layout, Linear, rows_at_once
+from pirank.sorts.kernels.layout import Layout, Linear, rows_at_once
 
-_LEAST_BLOCK = 128
+# Elements of a tile for each thread: enough to be busy, few enough for its registers.
+_TILE_A_THREAD, _WIDE_A_THREAD = 16, 4
 
 
 def _sizes(longest: int, k: int) -> dict[str, Any]:
     rows = rows_at_once(min(k, longest))
-    block = max(int(triton.next_power_of_2(longest)), _LEAST_BLOCK)
+    warps = 4 if longest <= 512 else 8 if longest <= 4096 else 16
     return {
-        "BLOCK": block,
         "ROWS": rows,
-        "TILE": TILE_WEIGHTS // rows,
+        "TILE": _TILE_A_THREAD * 32 * warps // rows,
+        "WIDE": _WIDE_A_THREAD * 32 * warps,
         "SEVERAL": min(k, longest) > rows,
-        "num_warps": 4 if block <= 1024 and rows < 64 else 8,
+        "num_warps": warps,
     }
 
 
@@ -40,7 +40,7 @@ def forward(
 ) -> tuple[Tensor, ...]:
     """Ranked values ``[lists, channels, k]``, then order, sorted scores and values, temperatures, row sums, shifts."""
     layout = Layout.of(values, offsets, longest)
-    channels = values.shape[1] if offsets is None else values.shape[0]
+    channels = layout.channels
     order = torch.empty(scores.shape, dtype=torch.int32, device=scores.device)
     ordered = torch.empty(scores.shape, dtype=torch.float32, device=scores.device)
     ordered_values = torch.empty_like(values)
@@ -54,6 +54,7 @@ def forward(
         scores if mask is None else mask,
         scores if offsets is None else offsets,
         scores if temperatures is None else temperatures,
+        _keys(scores),
         order,
         ordered,
         ordered_values,
@@ -62,6 +63,7 @@ def forward(
         shift,
         ranked,
         layout.longest,
+        scores.numel(),
         layout.per_list,
         layout.channel,
         k,
@@ -91,8 +93,7 @@ def backward(
     order, ordered, ordered_values, used, row_sums, shift = kept
     layout = Layout.of(ordered_values, offsets, longest)
     channels = shift.shape[1]
-    sums = _scratch(ordered, k, layout)
-    gradient = torch.zeros_like(ordered)
+    gradient = torch.empty_like(ordered)
     by_sorted = torch.empty_like(ordered_values) if with_values else ordered
     by_value = torch.zeros_like(ordered_values) if with_values else ordered.new_empty(0)
     short.backward_short[(layout.lists,)](
@@ -105,11 +106,13 @@ def backward(
         used,
         row_sums,
         shift,
-        *sums,
+        _keys(ordered),
+        ordered.new_empty(layout.lists, k),
         by_sorted,
         by_value,
         gradient,
         layout.longest,
+        ordered.numel(),
         layout.per_list,
         layout.channel,
         k,
@@ -125,8 +128,7 @@ def backward(
 
 def linear(
     scores: Tensor,
-    values: Tensor,
-    found: Tensor,
+    labels: Tensor,
     metric: Linear,
     mask: Tensor | None,
     offsets: Tensor | None,
@@ -136,35 +138,33 @@ def linear(
     relative: bool,
     soft: bool,
     pull: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """One loss a list, 1 where it counts, and the gradient of each loss by its scores."""
-    k = metric.weights.numel()
-    layout = Layout.of(values[:, None] if offsets is None else values[None], offsets, longest)
-    order = torch.empty(scores.shape, dtype=torch.int32, device=scores.device)
-    ordered = torch.empty(scores.shape, dtype=torch.float32, device=scores.device)
-    ordered_values = torch.empty_like(ordered)
-    sums = _scratch(ordered, k, layout) if pull else (ordered,) * 4
-    losses, counts = ordered.new_empty(layout.lists), ordered.new_empty(layout.lists)
-    # Flat places beyond the last list belong to nobody.
-    gradient = torch.zeros_like(ordered) if pull else ordered.new_empty(0)
-    short.linear_short[(layout.lists,)](
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The mean loss, one loss a list and 1 where it counts, one over the mean's lists, and the losses' gradients."""
+    k, items = metric.weights.numel(), scores.numel()
+    lists = scores.shape[0] if offsets is None else offsets.shape[0] - 1
+    # Keys, twice two numbers; order, scores and values in order.
+    scratch = scores.new_empty(7 * items + (lists * k if soft else 0))
+    losses = scores.new_empty(2, lists)
+    mean, totals = scores.new_empty(()), scores.new_zeros(2)
+    gradient = torch.empty_like(scores) if pull else scores.new_empty(0)
+    short.linear_short[(lists,)](
         scores,
-        values,
+        labels,
         scores if mask is None else mask,
-        found,
         scores if offsets is None else offsets,
         scores if temperatures is None else temperatures,
         metric.weights,
-        order,
-        ordered,
-        ordered_values,
-        *sums,
+        scratch,
         losses,
-        counts,
+        mean,
+        totals,
         gradient,
-        layout.longest,
+        longest,
+        items,
+        lists,
         k,
         temperature,
+        metric.threshold,
         metric.at_most,
         metric.upper,
         metric.direction,
@@ -173,15 +173,16 @@ def linear(
         RELATIVE=relative,
         PER_LIST=temperatures is not None,
         SOFT=soft,
+        GAIN=metric.gain,
         PER=metric.per,
         HARD=metric.hard,
+        EVERY=metric.every,
         PULL=pull,
-        **_sizes(layout.longest, k),
+        **_sizes(longest, k),
     )
-    return losses, counts, gradient
+    return mean, losses, totals, gradient
 
 
-def _scratch(ordered: Tensor, k: int, layout: Layout) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Sums by item, twice; their prefix; and what goes to the rows."""
-    total, tilt, prefix = torch.empty((3, *ordered.shape), dtype=torch.float32, device=ordered.device)
-    return total, tilt, prefix, ordered.new_empty(layout.lists, k)
+def _keys(scores: Tensor) -> Tensor:
+    """Room for every item's key, twice."""
+    return torch.empty(2 * scores.numel(), dtype=torch.int64, device=scores.device)

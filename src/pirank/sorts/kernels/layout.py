@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import triton
 from torch import Tensor
 
-# Weights of a tile, [ROWS, TILE]: enough to keep four warps busy, few enough for their registers.
-TILE_WEIGHTS = 4096
 # Rows that share an anchor: more would lose digits far from it.
 MOST_ROWS = 64
 
@@ -19,12 +17,14 @@ class Layout:
 
     Attributes:
         lists: how many there are.
+        channels: values an item.
         longest: places of the longest of them, padding counted.
         channel: places from one channel of values to the next.
         per_list: how much faster values move on than scores, from list to list.
     """
 
     lists: int
+    channels: int
     longest: int
     channel: int
     per_list: int
@@ -33,8 +33,8 @@ class Layout:
     def of(cls, values: Tensor, offsets: Tensor | None, longest: int) -> Layout:
         """The layout of ``values [lists, channels, list_size]``, or ``[channels, items]`` with offsets."""
         if offsets is None:
-            return cls(values.shape[0], values.shape[2], values.shape[2], values.shape[1])
-        return cls(offsets.numel() - 1, longest, values.shape[1], 1)
+            return cls(values.shape[0], values.shape[1], values.shape[2], values.shape[2], values.shape[1])
+        return cls(offsets.numel() - 1, values.shape[0], longest, values.shape[1], 1)
 
 
 @dataclass(frozen=True)
@@ -43,19 +43,25 @@ class Linear:
 
     Attributes:
         weights: ``[k]``.
+        gain: what of a label is ranked: ``"same"``, ``"exp2"`` (2^y − 1), or ``"above"``, whether it is above
+        threshold: this. An item with a label above it is relevant.
         per: what the normaliser is; see :class:`pirank.metrics.LinearMetric`.
         at_most: its upper bound.
         upper: the loss at a metric of 0.
         direction: 1 where lower is better, −1 where higher is.
         hard: report the metric of the hard sort.
+        every: count the lists without a relevant item in the mean, as 0.
     """
 
     weights: Tensor
+    gain: str
+    threshold: float
     per: str
     at_most: float
     upper: float
     direction: float
     hard: bool
+    every: bool
 
 
 def rows_at_once(k: int) -> int:

@@ -1,8 +1,9 @@
 """Kernels for long lists, sorted beforehand: a program for every few thousand items.
 
-Forward, what each chunk rises by (NeuralSort's G), then what it weighs, then the rows; backward, what pulls at each
-item, then the prefix sums of that, then the gradient. A chunk that no row reaches is left out. The rows, at most 64,
-stand before the first chunk. Sums over chunks are taken in their order, by one program: the same bits in every run.
+Forward, how high G stands at each item and what the chunk's values can be at most, then what each chunk weighs, then the
+rows; backward, what pulls at each item, then the prefix sums of that, then the gradient. A chunk that no row reaches is
+left out. The rows, at most 64, stand before the first chunk. Sums over chunks are taken in their order, by one program:
+the same bits in every run.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ import triton.language as tl
 
 from pirank.sorts.kernels.rows import (
     LIMIT,
+    any_below,
     drops_inside,
     drops_of_column,
+    drops_past,
     in_temperatures,
-    pull_beyond,
     pull_inside,
-    sums_beyond,
+    put_pull,
+    sign_of,
     sums_inside,
     tie_bounds,
 )
+from pirank.sorts.kernels.short import mean_of, value_of
 
 # Chunks whose sums are added up at a time.
 _MANY = tl.constexpr(1024)
@@ -78,15 +82,15 @@ def _carry_at(scores, rises, first_chunk, chunk, rows, begin, end, temperature, 
 
 
 @triton.jit(do_not_specialize=["k", "list_size"])
-def rises_of_chunks(
-    ordered, lengths, offsets, chunk_lists, first_chunks, used, rises, list_size, k,
+def heights_of_chunks(
+    ordered, lengths, offsets, chunk_lists, first_chunks, used, rises, heights, list_size, k,
     CHUNK: tl.constexpr, WIDE: tl.constexpr, FLAT: tl.constexpr,
 ):  # fmt: skip
-    """By how much G rises over each chunk."""
+    """How far G has risen at each item since its chunk began, and over the whole chunk."""
     which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
     if which >= 0:
         _, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
-        scores = ordered + base + rows
+        scores, heights = ordered + base + rows, heights + base + rows
         temperature = tl.load(used + which)
         total = tl.full((), 0.0, tl.float64)
         at = begin
@@ -97,59 +101,159 @@ def rises_of_chunks(
                 scores + step, mask=there, other=0.0
             )
             rise = tl.where(there, in_temperatures(fall, temperature) * (2 * step + 1).to(tl.float32), 0.0)
+            tl.store(heights + step, tl.cumsum(rise, 0) + total.to(tl.float32), mask=there)
             total += tl.sum(rise, 0).to(tl.float64)
             at += WIDE
         tl.store(rises + first_chunk + chunk, total)
 
 
 @triton.jit
-def _gather(values, order, ordered_values, begin, end, WIDE: tl.constexpr):
+def _value_at(labels, mask, place, end, threshold, MASKED: tl.constexpr, GAIN: tl.constexpr):
+    """The values of some items, 0 where there is none, and whether their labels are above the threshold."""
+    present = place < end
+    if MASKED:
+        present = present & (tl.load(mask + place, mask=present, other=0) != 0)
+    label = tl.load(labels + place, mask=present, other=0.0)
+    return tl.where(present, value_of(label, threshold, GAIN), 0.0), present & (label > threshold)
+
+
+@triton.jit
+def _next_best(
+    labels, mask, below, begin, end, threshold, WIDE: tl.constexpr, MASKED: tl.constexpr, GAIN: tl.constexpr
+):
+    """The greatest of some values that are less than ``below``, at least 0, and how many are equal to it."""
+    best, count = tl.zeros([WIDE], tl.float32), tl.zeros([WIDE], tl.int32)
+    at = begin
+    while at < end:
+        value, _ = _value_at(labels, mask, at + tl.arange(0, WIDE), end, threshold, MASKED, GAIN)
+        open = value < below
+        count = tl.where(open & (value > best), 1, count + (open & (value == best)).to(tl.int32))
+        best = tl.where(open, tl.maximum(best, value), best)
+        at += WIDE
+    greatest = tl.max(best, 0)
+    return greatest, tl.sum(tl.where(best == greatest, count, 0), 0)
+
+
+@triton.jit(do_not_specialize=["k", "list_size"])
+def bests_of_chunks(
+    labels, mask, lengths, offsets, chunk_lists, first_chunks, bests, sums, list_size, k, threshold,
+    CHUNK: tl.constexpr, WIDE: tl.constexpr, FLAT: tl.constexpr, MASKED: tl.constexpr,
+    GAIN: tl.constexpr, IDEAL: tl.constexpr,
+):  # fmt: skip
+    """Of each chunk the k greatest values, the sum of all, and whether a label is above the threshold.
+
+    There are few grades: values are looked for one after the other, with how often each is there.
+    """
+    which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
+    if which >= 0:
+        begin = chunk * CHUNK
+        width = list_size
+        if FLAT:
+            width = tl.load(lengths + which).to(tl.int32)
+        end = tl.minimum(begin + CHUNK, width)
+        labels += base
+        if MASKED:
+            mask += base
+        total = tl.zeros([WIDE], tl.float32)
+        found = 0
+        at = begin
+        while at < end:
+            value, above = _value_at(labels, mask, at + tl.arange(0, WIDE), end, threshold, MASKED, GAIN)
+            found = tl.maximum(found, tl.max(above.to(tl.int32), 0))
+            total += value
+            at += WIDE
+        at_chunk = first_chunk + chunk
+        tl.store(sums + 2 * at_chunk, tl.sum(total.to(tl.float64), 0))
+        tl.store(sums + 2 * at_chunk + 1, found.to(tl.float64))
+        if IDEAL:
+            filled = 0
+            below = float("inf")
+            slot = tl.arange(0, _FEW)
+            while filled < k:
+                best, count = _next_best(labels, mask, below, begin, end, threshold, WIDE, MASKED, GAIN)
+                count = tl.where(best > 0, tl.minimum(count, k - filled), k - filled)
+                tl.store(bests + at_chunk * k + filled + slot, tl.zeros([_FEW], tl.float32) + best, mask=slot < count)
+                filled += count
+                below = best
+
+
+@triton.jit
+def _ideal_of(bests, weights, candidates, k, WIDE: tl.constexpr):
+    """The most that the weighted sum of a list's values can be, from the greatest values of its chunks."""
+    total = 0.0
+    filled = 0
+    below = float("inf")
+    slot = tl.arange(0, _FEW)
+    while filled < k:
+        best, count = _next_best(bests, bests, below, 0, candidates, 0.0, WIDE, False, "same")
+        count = tl.where(best > 0, tl.minimum(count, k - filled), k - filled)
+        total += best * tl.sum(tl.load(weights + filled + slot, mask=slot < count, other=0.0), 0)
+        filled += count
+        below = best
+    return total
+
+
+@triton.jit
+def _gather(labels, order, ordered_values, begin, end, threshold, WIDE: tl.constexpr, GAIN: tl.constexpr):
     at = begin
     while at < end:
         rank = at + tl.arange(0, WIDE)
         place = tl.load(order + rank, mask=rank < end, other=0)
-        tl.store(ordered_values + rank, tl.load(values + place, mask=rank < end, other=0.0), mask=rank < end)
+        label = tl.load(labels + place, mask=rank < end, other=0.0)
+        tl.store(ordered_values + rank, value_of(label, threshold, GAIN), mask=rank < end)
         at += WIDE
 
 
-@triton.jit(do_not_specialize=["k", "list_size"])
+@triton.jit(do_not_specialize=["k", "list_size", "value_channel"])
 def sums_of_chunks(
-    values, order, ordered, ordered_values, lengths, offsets, chunk_lists, first_chunks, used, rises, partial,
-    list_size, value_list, value_channel, k,
+    labels, order, ordered, ordered_values, lengths, offsets, chunk_lists, first_chunks, used, rises, heights, partial,
+    list_size, value_list, value_channel, k, threshold,
     CHANNELS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, WIDE: tl.constexpr,
-    FLAT: tl.constexpr, SOFT: tl.constexpr,
+    FLAT: tl.constexpr, SOFT: tl.constexpr, GAIN: tl.constexpr,
 ):  # fmt: skip
     """What each chunk adds to the rows' Σ e and Σ e (g − g_i), ``[chunks, 1 + CHANNELS, ROWS]``; sorts the values."""
     which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
     if which >= 0:
         _, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
-        scores, order = ordered + base, order + base
-        values, ordered_values = values + base * value_list, ordered_values + base * value_list
+        scores, order, heights = ordered + base, order + base, heights + base
+        labels, ordered_values = labels + base * value_list, ordered_values + base * value_list
         temperature = tl.load(used + which)
         row = tl.arange(0, ROWS)
         carry = _carry_at(scores, rises, first_chunk, chunk, rows, begin, end, temperature, SOFT)
         reached = (carry < LIMIT) & (begin < end)
         partial += (first_chunk + chunk) * (1 + CHANNELS) * ROWS
         for channel in tl.static_range(CHANNELS):
-            unsorted, kept = values + channel * value_channel, ordered_values + channel * value_channel
+            unsorted, kept = labels + channel * value_channel, ordered_values + channel * value_channel
             if chunk == 0:
-                _gather(unsorted, order, kept, 0, rows, WIDE)
-            mass, moved = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS], tl.float32)
+                _gather(unsorted, order, kept, 0, rows, threshold, WIDE, GAIN)
+            held, moves = tl.zeros([ROWS, TILE], tl.float32), tl.zeros([ROWS, TILE], tl.float32)
             if reached:
-                _gather(unsorted, order, kept, rows + begin, rows + end, WIDE)
+                _gather(unsorted, order, kept, rows + begin, rows + end, threshold, WIDE, GAIN)
                 tl.debug_barrier()
                 # The rows' own values may not be there yet: another program puts them in order.
-                own = tl.load(
-                    unsorted + tl.load(order + row, mask=row < rows, other=0), mask=row < rows, other=0.0
-                )
+                place = tl.load(order + row, mask=row < rows, other=0)
+                own = value_of(tl.load(unsorted + place, mask=row < rows, other=0.0), threshold, GAIN)
                 drops = drops_inside(scores, 0, rows, temperature, ROWS, SOFT)
-                mass, moved = sums_beyond(
-                    scores, kept, own, 0, rows, rows - 1, drops_of_column(drops, row, rows - 1), begin, end, carry,
-                    temperature, mass, moved, ROWS, TILE, 1, SOFT,
-                )  # fmt: skip
+                at_anchor = drops_of_column(drops, row, rows - 1)
+                at = rows + begin
+                while at < rows + end:
+                    rank = at + tl.arange(0, TILE)
+                    there = rank < rows + end
+                    here = tl.load(scores + rank, mask=there, other=0.0)
+                    value = tl.load(kept + rank, mask=there, other=0.0)
+                    far = here
+                    if not SOFT:
+                        far = tl.load(heights + rank, mask=there, other=0.0) + carry.to(tl.float32)
+                    past = drops_past(
+                        scores, tl.where(row < rows, row, -1), rows - 1, at_anchor, far, here, temperature, SOFT
+                    )  # fmt: skip
+                    weight = tl.where((row < rows)[:, None] & there[None, :], tl.exp(-past), 0.0)
+                    held += weight
+                    moves += weight * (value[None, :] - own[:, None])
+                    at += TILE
             if channel == 0:
-                tl.store(partial + row, mass)
-            tl.store(partial + (1 + channel) * ROWS + row, moved)
+                tl.store(partial + row, tl.sum(held, 1))
+            tl.store(partial + (1 + channel) * ROWS + row, tl.sum(moves, 1))
 
 
 @triton.jit
@@ -166,14 +270,9 @@ def _sum_rows(partial, chunks, CHANNELS: tl.constexpr, ROWS: tl.constexpr):
     return total.to(tl.float32)
 
 
-@triton.jit(do_not_specialize=["k", "list_size", "chunks"])
-def rows_of_lists(
-    ordered, ordered_values, lengths, offsets, first_chunks, used, partial, row_sums, shift, ranked,
-    list_size, value_list, value_channel, k, chunks,
-    CHANNELS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, FLAT: tl.constexpr, SOFT: tl.constexpr,
-):  # fmt: skip
-    """The relaxed ranked values of each list, from its rows' own part and its chunks' parts."""
-    which = tl.program_id(0)
+@triton.jit
+def _chunks_of(offsets, first_chunks, which, chunks, list_size, FLAT: tl.constexpr):
+    """Where a list begins, its first chunk, and how many it has."""
     if FLAT:
         base = tl.load(offsets + which)
         first_chunk = tl.load(first_chunks + which)
@@ -181,6 +280,18 @@ def rows_of_lists(
     else:
         base = which.to(tl.int64) * list_size
         first_chunk = which * chunks
+    return base, first_chunk, chunks
+
+
+@triton.jit(do_not_specialize=["k", "list_size", "value_channel", "chunks"])
+def rows_of_lists(
+    ordered, ordered_values, lengths, offsets, first_chunks, used, partial, row_sums, shift, ranked,
+    list_size, value_list, value_channel, k, chunks,
+    CHANNELS: tl.constexpr, ROWS: tl.constexpr, FLAT: tl.constexpr, SOFT: tl.constexpr,
+):  # fmt: skip
+    """The relaxed ranked values of each list, from its rows' own part and its chunks' parts."""
+    which = tl.program_id(0)
+    base, first_chunk, chunks = _chunks_of(offsets, first_chunks, which, chunks, list_size, FLAT)
     rows = tl.minimum(k, tl.load(lengths + which).to(tl.int32))
     row = tl.arange(0, ROWS)
     temperature = tl.load(used + which)
@@ -201,74 +312,126 @@ def rows_of_lists(
             tl.store(row_sums + which * k + row, mass, mask=row < k)
 
 
-@triton.jit
-def _clear(array, begin, end, WIDE: tl.constexpr):
-    at = begin
-    while at < end:
-        rank = at + tl.arange(0, WIDE)
-        tl.store(array + rank, tl.zeros([WIDE], tl.float32), mask=rank < end)
+@triton.jit(do_not_specialize=["k", "list_size", "chunks", "lists"])
+def losses_of_lists(
+    ordered, ordered_values, lengths, offsets, first_chunks, used, partial, row_sums, shift, by_ranked,
+    weights, bests, sums, losses, mean, totals, list_size, k, chunks, lists, at_most, upper, direction,
+    ROWS: tl.constexpr, WIDE: tl.constexpr, FLAT: tl.constexpr, SOFT: tl.constexpr, PER: tl.constexpr,
+    HARD: tl.constexpr, EVERY: tl.constexpr,
+):  # fmt: skip
+    """As :func:`rows_of_lists`; then the loss of each list, what it asks of its rows, and the losses' mean."""
+    which = tl.program_id(0)
+    base, first_chunk, chunks = _chunks_of(offsets, first_chunks, which, chunks, list_size, FLAT)
+    length = tl.load(lengths + which).to(tl.int32)
+    rows = tl.minimum(k, length)
+    row = tl.arange(0, ROWS)
+    temperature = tl.load(used + which)
+    scores, kept, partial = ordered + base, ordered_values + base, partial + first_chunk * 2 * ROWS
+    drops = drops_inside(scores, 0, rows, temperature, ROWS, SOFT)
+    mass, moved = sums_inside(drops, kept, 0, rows, ROWS)
+    mass = tl.where(row < rows, mass + _sum_rows(partial, chunks, 1, ROWS), 1.0)
+    moved += _sum_rows(partial + ROWS, chunks, 1, ROWS)
+    away = tl.where(row < rows, tl.div_rn(moved, mass), 0.0)
+    value = tl.full((), 0.0, tl.float64)
+    found = tl.full((), 0.0, tl.float64)
+    at = 0
+    while at < chunks:
+        chunk = at + tl.arange(0, WIDE)
+        parts = sums + 2 * (first_chunk + chunk)
+        value += tl.sum(tl.load(parts, mask=chunk < chunks, other=0.0), 0)
+        found = tl.maximum(found, tl.max(tl.load(parts + 1, mask=chunk < chunks, other=0.0), 0))
         at += WIDE
+    normaliser = at_most
+    if PER == "ideal":
+        normaliser = _ideal_of(bests + first_chunk * k, weights, chunks * k, k, WIDE)
+    elif PER == "values":
+        normaliser = tl.minimum(value.to(tl.float32), at_most)
+    elif PER == "items":
+        normaliser = tl.minimum(length.to(tl.float32), at_most)
+    normaliser = tl.where(normaliser > 0, normaliser, 1.0)
+    weight = tl.load(weights + row, mask=row < rows, other=0.0)
+    own = tl.load(kept + row, mask=row < rows, other=0.0)
+    metric = tl.sum(weight * (own if HARD else own + away), 0)
+    loss = upper + direction * tl.div_rn(metric, normaliser)
+    at_row = which * k + row
+    tl.store(row_sums + at_row, mass, mask=row < k)
+    tl.store(shift + at_row, away, mask=row < k)
+    wanted = tl.where(found > 0, tl.div_rn(direction * weight, normaliser), 0.0)
+    tl.store(by_ranked + at_row, wanted, mask=row < k)
+    tl.store(losses + which, tl.where(found > 0, loss, 0.0))
+    tl.store(losses + lists + which, found.to(tl.float32))
+    mean_of(losses, mean, totals, lists, EVERY)
 
 
-@triton.jit(do_not_specialize=["k", "list_size"])
+@triton.jit(do_not_specialize=["k", "list_size", "value_channel"])
 def pull_of_chunks(
-    by_ranked, ordered, ordered_values, lengths, offsets, chunk_lists, first_chunks, used, rises, row_sums, shift,
-    total, tilt, by_sorted_value, pulls, to_rows, list_size, value_list, value_channel, k,
+    by_ranked, ordered, ordered_values, lengths, offsets, chunk_lists, first_chunks, used, rises, heights, row_sums,
+    shift, total, tilt, by_sorted_value, pulls, to_rows, list_size, value_list, value_channel, k,
     CHANNELS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, WIDE: tl.constexpr,
     FLAT: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
 ):  # fmt: skip
-    """What pulls at each item, the sum of it over each chunk, and SoftSort's part for the rows, by chunk."""
+    """What pulls at each item, the sum of it over each chunk, and SoftSort's part for the rows, by chunk.
+
+    Nothing is written of the items of a chunk that no row reaches.
+    """
     which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
     if which >= 0:
         length, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
-        scores, total, tilt = ordered + base, total + base, tilt + base
+        scores, heights = ordered + base, heights + base
+        total, tilt = total + base, tilt + base
         temperature = tl.load(used + which)
         row = tl.arange(0, ROWS)
         carry = _carry_at(scores, rises, first_chunk, chunk, rows, begin, end, temperature, SOFT)
         reached = (carry < LIMIT) & (begin < end)
-        first = tl.where(chunk == 0, 0, rows + begin)
-        _clear(total, first, rows + end, WIDE)
-        _clear(tilt, first, rows + end, WIDE)
-        tl.debug_barrier()
         by_row = tl.zeros([ROWS], tl.float32)
+        sum_of_pull = tl.zeros([TILE], tl.float32)
         for channel in tl.static_range(CHANNELS):
             kept = ordered_values + base * value_list + channel * value_channel
             by_value = by_sorted_value
             if VALUES:
                 by_value = by_sorted_value + base * value_list + channel * value_channel
-                _clear(by_value, first, rows + end, WIDE)
-                tl.debug_barrier()
-            at = (which * CHANNELS + channel) * k + row
+            at_row = (which * CHANNELS + channel) * k + row
             mass = tl.load(row_sums + which * k + row, mask=row < rows, other=1.0)
-            pulled = tl.div_rn(tl.load(by_ranked + at, mask=row < rows, other=0.0), mass)
-            away = tl.load(shift + at, mask=row < rows, other=0.0)
+            pulled = tl.div_rn(tl.load(by_ranked + at_row, mask=row < rows, other=0.0), mass)
+            away = tl.load(shift + at_row, mask=row < rows, other=0.0)
             own = tl.load(kept + row, mask=row < rows, other=0.0)
             drops = drops_inside(scores, 0, rows, temperature, ROWS, SOFT)
+            at_anchor = drops_of_column(drops, row, rows - 1)
             if chunk == 0:
                 by_row = pull_inside(
                     drops, scores, kept, 0, rows, length, away, pulled, total, tilt, by_value, by_row,
-                    ROWS, CHANNELS > 1, SOFT, VALUES,
+                    ROWS, channel > 0, SOFT, VALUES,
                 )  # fmt: skip
             if reached:
-                by_row = pull_beyond(
-                    scores, kept, own, 0, rows, length, rows - 1, drops_of_column(drops, row, rows - 1), begin, end,
-                    carry, temperature, away, pulled, total, tilt, by_value, by_row,
-                    ROWS, TILE, 1, CHANNELS > 1, SOFT, VALUES,
-                )  # fmt: skip
+                at = rows + begin
+                while at < rows + end:
+                    rank = at + tl.arange(0, TILE)
+                    there = rank < rows + end
+                    here = tl.load(scores + rank, mask=there, other=0.0)
+                    value = tl.load(kept + rank, mask=there, other=0.0)
+                    far = here
+                    if not SOFT:
+                        far = tl.load(heights + rank, mask=there, other=0.0) + carry.to(tl.float32)
+                    past = drops_past(
+                        scores, tl.where(row < rows, row, -1), rows - 1, at_anchor, far, here, temperature, SOFT
+                    )  # fmt: skip
+                    weight = tl.where((row < rows)[:, None] & there[None, :], tl.exp(-past), 0.0)
+                    sign, leave_below = 1.0, 1.0
+                    if SOFT:
+                        mine = tl.load(scores + row, mask=row < rows, other=0.0)
+                        sign = sign_of(mine[:, None], here[None, :])
+                        leave_below = any_below(scores, mine, length)
+                    by_row, u = put_pull(
+                        weight, value[None, :] - own[:, None], away, pulled, sign, leave_below, row, rank, there,
+                        total, tilt, by_value, by_row, channel > 0, SOFT, VALUES,
+                    )  # fmt: skip
+                    sum_of_pull += u
+                    at += TILE
             tl.debug_barrier()
         if SOFT:
             tl.store(to_rows + (first_chunk + chunk) * ROWS + row, by_row)
         else:
-            sum_of_pull = tl.full((), 0.0, tl.float64)
-            if reached:
-                at_rank = rows + begin
-                while at_rank < rows + end:
-                    rank = at_rank + tl.arange(0, WIDE)
-                    sum_of_pull += tl.sum(tl.load(total + rank, mask=rank < rows + end, other=0.0), 0).to(
-                        tl.float64
-                    )
-                    at_rank += WIDE
-            tl.store(pulls + first_chunk + chunk, sum_of_pull)
+            tl.store(pulls + first_chunk + chunk, tl.sum(sum_of_pull.to(tl.float64), 0))
 
 
 @triton.jit(do_not_specialize=["k", "list_size", "chunks"])
@@ -304,7 +467,7 @@ def prefix_of_chunks(
                 at -= WIDE
 
 
-@triton.jit(do_not_specialize=["k", "list_size", "chunks"])
+@triton.jit(do_not_specialize=["k", "list_size", "value_channel", "chunks"])
 def gradient_of_chunks(
     order, ordered, lengths, offsets, chunk_lists, first_chunks, used, rises, total, tilt, prefix, to_rows,
     by_sorted_value, by_value, gradient, list_size, value_list, value_channel, k, chunks,

@@ -58,17 +58,21 @@ def drops_of_column(drops, row, column):
 
 
 @triton.jit
+def drops_past(scores, row, anchor, at_anchor, far, here, temperature, SOFT: tl.constexpr):
+    """c_i(r) of items past a block's end, ``[ROWS, TILE]``, from their scores and how far G has risen to them."""
+    if SOFT:
+        own = tl.load(scores + row, mask=row >= 0, other=0.0)
+        drops = in_temperatures(tl.abs(own[:, None] - here[None, :]), temperature)
+    else:
+        distance = in_temperatures(tl.abs(tl.load(scores + anchor) - here), temperature)
+        lean = (2 * tl.abs(row - anchor)).to(tl.float32)
+        drops = at_anchor[:, None] + far[None, :] + lean[:, None] * distance[None, :]
+    return drops
+
+
+@triton.jit
 def drops_beyond(
-    scores,
-    row,
-    anchor,
-    at_anchor,
-    steps,
-    there,
-    carry,
-    temperature,
-    TOWARDS: tl.constexpr,
-    SOFT: tl.constexpr,
+    scores, row, anchor, at_anchor, steps, there, carry, temperature, TOWARDS: tl.constexpr, SOFT: tl.constexpr
 ):
     """c_i(r) of the items ``steps`` beyond a block's end, ``[ROWS, TILE]``, their columns, and the new carry.
 
@@ -77,20 +81,17 @@ def drops_beyond(
     """
     column = anchor + TOWARDS * (1 + steps)
     here = tl.load(scores + column, mask=there, other=0.0)
+    far = here
     if SOFT:
-        own = tl.load(scores + row, mask=row >= 0, other=0.0)
-        drops = in_temperatures(tl.abs(own[:, None] - here[None, :]), temperature)
         nearest = in_temperatures(tl.abs(tl.load(scores + anchor) - here), temperature)
         carry = tl.max(tl.where(there, nearest, 0.0), 0).to(tl.float64)
     else:
         nearer = tl.load(scores + column - TOWARDS, mask=there, other=0.0)
         gap = tl.where(there, in_temperatures(tl.abs(nearer - here), temperature), 0.0)
         rise = gap * (2 * steps + 1).to(tl.float32)
-        distance = in_temperatures(tl.abs(tl.load(scores + anchor) - here), temperature)
-        lean = (2 * tl.abs(row - anchor)).to(tl.float32)
         far = carry.to(tl.float32) + tl.cumsum(rise, 0)
-        drops = at_anchor[:, None] + far[None, :] + lean[:, None] * distance[None, :]
         carry += tl.sum(rise, 0).to(tl.float64)
+    drops = drops_past(scores, row, anchor, at_anchor, far, here, temperature, SOFT)
     return drops, column, carry
 
 
@@ -111,6 +112,8 @@ def sums_beyond(
 ):  # fmt: skip
     """Add to ``mass`` and ``moved`` what the items ``begin`` to ``end`` steps beyond the anchor weigh."""
     row = first + tl.arange(0, ROWS)
+    # Added up place by place, and over the places at the end: threads need not meet in every tile.
+    held, moves = tl.zeros([ROWS, TILE], tl.float32), tl.zeros([ROWS, TILE], tl.float32)
     at = begin
     while (at < end) & (carry < LIMIT):
         steps = at + tl.arange(0, TILE)
@@ -121,10 +124,10 @@ def sums_beyond(
         )  # fmt: skip
         weight = tl.where((row < stop)[:, None] & there[None, :], tl.exp(-drops), 0.0)
         value = tl.load(values + column, mask=there, other=0.0)
-        mass += tl.sum(weight, 1)
-        moved += tl.sum(weight * (value[None, :] - own[:, None]), 1)
+        held += weight
+        moves += weight * (value[None, :] - own[:, None])
         at += TILE
-    return mass, moved
+    return mass + tl.sum(held, 1), moved + tl.sum(moves, 1)
 
 
 @triton.jit
@@ -159,14 +162,14 @@ def _put(pointer, added, there, ADD: tl.constexpr):
 
 
 @triton.jit
-def _put_pull(
+def put_pull(
     weight, difference, shift, scaled, sign, leave_below, row, column, there, total, tilt, by_value, by_row,
     ADD: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
 ):  # fmt: skip
     """u_i(r) = scaled_i e_i(r) ((g_r − g_i) − δ_i), summed over the rows into the items' ``total`` and ``tilt``.
 
     NeuralSort keeps U_r = Σ_i u_i(r) and Σ_i u_i(r) (r − i). SoftSort keeps Σ_i u_i(r) sign(s_i − s_r), and what of it
-    goes to the rows, which is returned.
+    goes to the rows. Returns that, and what was added to ``total``.
     """
     pull = weight * scaled[:, None]
     u = pull * (difference - shift[:, None])
@@ -177,19 +180,20 @@ def _put_pull(
     else:
         away = (column[None, :] - row[:, None]).to(tl.float32)
         _put(tilt + column, tl.sum(u * away, 0), there, ADD)
-    _put(total + column, tl.sum(u, 0), there, ADD)
+    added = tl.sum(u, 0)
+    _put(total + column, added, there, ADD)
     if VALUES:
         _put(by_value + column, tl.sum(pull, 0), there, ADD)
-    return by_row
+    return by_row, added
 
 
 @triton.jit
-def _sign(left, right):
+def sign_of(left, right):
     return tl.where(left > right, 1.0, tl.where(left < right, -1.0, 0.0))
 
 
 @triton.jit
-def _any_below(scores, here, length):
+def any_below(scores, here, length):
     """1 for the rows whose own item has others below it."""
     return tl.where(here > tl.load(scores + length - 1), 1.0, 0.0)
 
@@ -207,12 +211,13 @@ def pull_inside(
     sign, leave_below = 1.0, 1.0
     if SOFT:
         here = tl.load(scores + row, mask=there, other=0.0)
-        sign = _sign(here[:, None], here[None, :])
-        leave_below = _any_below(scores, here, length)
-    return _put_pull(
+        sign = sign_of(here[:, None], here[None, :])
+        leave_below = any_below(scores, here, length)
+    by_row, _ = put_pull(
         weight, own[None, :] - own[:, None], shift, scaled, sign, leave_below, row, row, there, total, tilt,
         by_value, by_row, ADD, SOFT, VALUES,
     )  # fmt: skip
+    return by_row
 
 
 @triton.jit
@@ -238,9 +243,9 @@ def pull_beyond(
         if SOFT:
             mine = tl.load(scores + row, mask=row < stop, other=0.0)
             here = tl.load(scores + column, mask=there, other=0.0)
-            sign = _sign(mine[:, None], here[None, :])
-            leave_below = _any_below(scores, mine, length)
-        by_row = _put_pull(
+            sign = sign_of(mine[:, None], here[None, :])
+            leave_below = any_below(scores, mine, length)
+        by_row, _ = put_pull(
             weight, value[None, :] - own[:, None], shift, scaled, sign, leave_below, row, column, there, total, tilt,
             by_value, by_row, ADD, SOFT, VALUES,
         )  # fmt: skip
@@ -285,9 +290,16 @@ def tie_bounds(scores, here, rank, length, there):
     before = tl.load(scores + rank - 1, mask=there & (rank > 0), other=float("inf"))
     after = tl.load(scores + rank + 1, mask=there & (rank + 1 < length), other=float("-inf"))
     tied = there & ((before == here) | (after == here))
-    low_from, low = tl.zeros_like(rank), rank
-    high, high_to = rank, tl.zeros_like(rank) + (length - 1)
-    span = tl.where(tl.max(tied.to(tl.int32), 0) > 0, length, 0)
+    growing = tl.max(tied.to(tl.int32), 0)
+    # Most groups are of two or three: look twice as far as long as that is still within one, then bisect.
+    span = growing * 2
+    while growing > 0:
+        up = tl.load(scores + rank - span, mask=tied & (rank >= span), other=float("inf")) == here
+        down = tl.load(scores + rank + span, mask=tied & (rank < length - span), other=float("-inf")) == here
+        growing = tl.max((tied & (up | down)).to(tl.int32), 0)
+        span += span * growing
+    low_from, low = tl.maximum(rank - span, 0), rank
+    high, high_to = rank, tl.minimum(rank + span, length - 1)
     while span > 0:
         middle = (low_from + low) // 2
         above = tl.load(scores + middle, mask=tied, other=0.0) > here

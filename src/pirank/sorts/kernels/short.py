@@ -1,7 +1,7 @@
-"""Kernels for lists of up to 2,048 items: one program a list, the sort inside, one kernel a direction.
+"""Kernels for lists that are not very long: one program a list, the sort inside, one kernel a direction.
 
 Lists are padded, ``[lists, list_size]`` with an optional mask, or flat, ``[items]`` with offsets; flat lists of
-different lengths share a launch, each in a block of its own size.
+different lengths share a launch, each taking the time of its own length.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from pirank.sorts.kernels.order import key_of, key_of_nothing, number_in, place_in, sort_keys
 from pirank.sorts.kernels.rows import pull_of_rows, sums_of_rows, tie_bounds
-
-# Flat lists up to this long are sorted in a block of this size, whatever the size of the launch's.
-SMALL = tl.constexpr(256)
 
 _TINY = tl.constexpr(1.1754943508222875e-38)
 _EPS = tl.constexpr(1.1920928955078125e-07)
 _MOST = tl.constexpr(3.4028234663852886e38)
+# Losses that are added up at a time.
+_MANY = tl.constexpr(1024)
 
 
 @triton.jit
@@ -32,76 +32,139 @@ def list_bounds(offsets, which, list_size, FLAT: tl.constexpr):
 
 
 @triton.jit
-def sort_list(scores, mask, order, ordered, width, BLOCK: tl.constexpr, MASKED: tl.constexpr):
-    """Put a list in descending order, ties as they came, absent items last.
+def sort_list(
+    scores, mask, keys, spare, order, ordered, width, WIDE: tl.constexpr, MASKED: tl.constexpr
+):
+    """Put a list in descending order, ties as they came, absent items last; returns how many are there.
 
-    Scores and places are sorted as one 64-bit number. Returns the scores, [BLOCK], which of them are there, and how
-    many those are; ``order`` and ``ordered`` are written.
+    ``order`` and ``ordered`` are written.
     """
-    place = tl.arange(0, BLOCK)
-    present = place < width
-    score = tl.load(scores + place, mask=present, other=0.0).to(tl.float32)
-    if MASKED:
-        present = present & (tl.load(mask + place, mask=present, other=0) != 0)
-    score = tl.where(score == 0, 0.0, score)  # −0 and 0 are a tie
-    bits = score.to(tl.int32, bitcast=True)
-    rising = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # whole numbers in the order of the scores
-    rising = tl.where(present, rising, -2147483648)
-    key = (rising.to(tl.int64) << 32) | (-place + (BLOCK - 1)).to(tl.int64)
-    key = tl.sort(key, descending=True)
-    length = tl.sum(present.to(tl.int32), 0)
-    rising = (key >> 32).to(tl.int32)
-    sorted_score = (rising ^ ((rising >> 31) & 0x7FFFFFFF)).to(tl.float32, bitcast=True)
-    tl.store(order + place, -(key & 0x7FFFFFFF).to(tl.int32) + (BLOCK - 1), mask=place < width)
-    tl.store(ordered + place, tl.where(place < length, sorted_score, 0.0), mask=place < width)
-    return score, present, length
+    length = 0
+    at = 0
+    while at < width:
+        place = at + tl.arange(0, WIDE)
+        present = place < width
+        if MASKED:
+            present = present & (tl.load(mask + place, mask=present, other=0) != 0)
+        score = tl.load(scores + place, mask=present, other=0.0).to(tl.float32)
+        key = tl.where(present, key_of(score, place), key_of_nothing(place))
+        tl.store(keys + place, key, mask=place < width)
+        length += tl.sum(present.to(tl.int32), 0)
+        at += WIDE
+    found = sort_keys(keys, spare, width, WIDE)
+    at = 0
+    while at < width:
+        rank = at + tl.arange(0, WIDE)
+        key = tl.load(found + rank, mask=rank < width, other=0)
+        tl.store(order + rank, place_in(key), mask=rank < width)
+        tl.store(ordered + rank, tl.where(rank < length, number_in(key), 0.0), mask=rank < width)
+        at += WIDE
+    tl.debug_barrier()
+    return length
 
 
 @triton.jit
 def temperature_of(
-    score, present, length, temperature, temperatures, which, RELATIVE: tl.constexpr, PER_LIST: tl.constexpr
-):
+    ordered, length, temperature, temperatures, which,
+    WIDE: tl.constexpr, RELATIVE: tl.constexpr, PER_LIST: tl.constexpr,
+):  # fmt: skip
     """A list's temperature: the launch's, its own, or in units of its length × the spread of its scores."""
     if PER_LIST:
         temperature = tl.load(temperatures + which)
     if RELATIVE:
         count = tl.maximum(length, 1).to(tl.float32)
         # Scaled by the largest score, so that squares neither overflow nor vanish.
-        scale = tl.maximum(tl.max(tl.where(present, tl.abs(score), 0.0), 0), _TINY)
-        unit = tl.where(present, tl.div_rn(score, scale), 0.0)
-        mean = tl.div_rn(tl.sum(unit, 0), count)
-        square = tl.where(present, (unit - mean) * (unit - mean), 0.0)
-        deviation = tl.sqrt_rn(tl.div_rn(tl.sum(square, 0), count))
+        greatest = tl.load(ordered, mask=length > 0, other=0.0)
+        least = tl.load(ordered + length - 1, mask=length > 0, other=0.0)
+        scale = tl.maximum(tl.maximum(tl.abs(greatest), tl.abs(least)), _TINY)
+        total = tl.zeros([WIDE], tl.float32)
+        at = 0
+        while at < length:
+            rank = at + tl.arange(0, WIDE)
+            total += tl.div_rn(tl.load(ordered + rank, mask=rank < length, other=0.0), scale)
+            at += WIDE
+        mean = tl.div_rn(tl.sum(total, 0), count)
+        total = tl.zeros([WIDE], tl.float32)
+        at = 0
+        while at < length:
+            rank = at + tl.arange(0, WIDE)
+            away = tl.div_rn(tl.load(ordered + rank, mask=rank < length, other=0.0), scale) - mean
+            total += tl.where(rank < length, away * away, 0.0)
+            at += WIDE
+        deviation = tl.sqrt_rn(tl.div_rn(tl.sum(total, 0), count))
         spread = tl.where(deviation > _EPS, deviation * scale, 1.0)
         temperature = temperature * tl.minimum(tl.maximum(count * spread, _TINY), _MOST)
     return temperature
 
 
 @triton.jit
-def gather_values(values, order, ordered_values, length, width, BLOCK: tl.constexpr):
-    """Put one channel of values in the list's order, absent items as 0."""
-    rank = tl.arange(0, BLOCK)
-    place = tl.load(order + rank, mask=rank < length, other=0)
-    value = tl.load(values + place, mask=rank < length, other=0.0)
-    tl.store(ordered_values + rank, value, mask=rank < width)
+def value_of(label, threshold, GAIN: tl.constexpr):
+    """What a metric ranks: the label, 2^label − 1, or whether the label is above a threshold."""
+    if GAIN == "exp2":
+        label = tl.exp2(label) - 1
+    elif GAIN == "above":
+        label = tl.where(label > threshold, 1.0, 0.0)
+    return label
+
+
+@triton.jit
+def gather_values(
+    labels, order, ordered_values, length, width, threshold, WIDE: tl.constexpr, GAIN: tl.constexpr
+):
+    """Put one channel of values in the list's order, absent items as 0; whether a label is above the threshold."""
+    found = 0
+    at = 0
+    while at < width:
+        rank = at + tl.arange(0, WIDE)
+        place = tl.load(order + rank, mask=rank < length, other=0)
+        label = tl.load(labels + place, mask=rank < length, other=0.0).to(tl.float32)
+        found = tl.maximum(found, tl.max(((rank < length) & (label > threshold)).to(tl.int32), 0))
+        value = tl.where(rank < length, value_of(label, threshold, GAIN), 0.0)
+        tl.store(ordered_values + rank, value, mask=rank < width)
+        at += WIDE
+    tl.debug_barrier()
+    return found
+
+
+@triton.jit
+def ideal_of(values, weights, keys, spare, length, k, WIDE: tl.constexpr):
+    """The most that the weighted sum of a list's values can be."""
+    at = 0
+    while at < length:
+        rank = at + tl.arange(0, WIDE)
+        value = tl.load(values + rank, mask=rank < length, other=0.0)
+        tl.store(keys + rank, key_of(value, rank), mask=rank < length)
+        at += WIDE
+    best = sort_keys(keys, spare, length, WIDE)
+    total = tl.zeros([WIDE], tl.float32)
+    rows = tl.minimum(k, length)
+    at = 0
+    while at < rows:
+        rank = at + tl.arange(0, WIDE)
+        value = number_in(tl.load(best + rank, mask=rank < rows, other=0))
+        weight = tl.load(weights + rank, mask=rank < rows, other=0.0)
+        total += tl.where(rank < rows, value * weight, 0.0)
+        at += WIDE
+    tl.debug_barrier()
+    return tl.sum(total, 0)
 
 
 @triton.jit
 def normaliser_of(
-    values, weights, mask, width, length, k, at_most,
-    BLOCK: tl.constexpr, MASKED: tl.constexpr, PER: tl.constexpr,
-):  # fmt: skip
-    """What a linear metric is divided by: the best it can be, the sum of the values, the number of items, or 1."""
-    place = tl.arange(0, BLOCK)
-    present = place < width
-    if MASKED:
-        present = present & (tl.load(mask + place, mask=present, other=0) != 0)
+    values, weights, keys, spare, length, k, at_most, WIDE: tl.constexpr, PER: tl.constexpr
+):
+    """What a linear metric is divided by: the most it can be, the sum of the values, the number of items, or 1."""
     normaliser = at_most
     if PER == "ideal":
-        best = tl.sort(tl.load(values + place, mask=present, other=0.0), descending=True)
-        normaliser = tl.sum(best * tl.load(weights + place, mask=place < tl.minimum(k, length), other=0.0), 0)
+        normaliser = ideal_of(values, weights, keys, spare, length, k, WIDE)
     elif PER == "values":
-        normaliser = tl.sum(tl.load(values + place, mask=present, other=0.0), 0)
+        total = tl.zeros([WIDE], tl.float32)
+        at = 0
+        while at < length:
+            rank = at + tl.arange(0, WIDE)
+            total += tl.load(values + rank, mask=rank < length, other=0.0)
+            at += WIDE
+        normaliser = tl.sum(total, 0)
     elif PER == "items":
         normaliser = length.to(tl.float32)
     if PER != "ideal":
@@ -110,77 +173,21 @@ def normaliser_of(
 
 
 @triton.jit
-def found_in(found, mask, width, BLOCK: tl.constexpr, MASKED: tl.constexpr):
-    """Whether a list has a relevant item."""
-    place = tl.arange(0, BLOCK)
-    present = place < width
-    if MASKED:
-        present = present & (tl.load(mask + place, mask=present, other=0) != 0)
-    return tl.max((tl.load(found + place, mask=present, other=0) != 0).to(tl.int32), 0)
-
-
-@triton.jit
-def _open_block(
-    scores, values, mask, found, weights, order, ordered, ordered_values, temperatures,
-    which, width, value_channel, k, temperature, at_most,
-    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
-    RELATIVE: tl.constexpr, PER_LIST: tl.constexpr, PER: tl.constexpr,
-):  # fmt: skip
-    score, present, length = sort_list(scores, mask, order, ordered, width, BLOCK, MASKED)
-    temperature = temperature_of(score, present, length, temperature, temperatures, which, RELATIVE, PER_LIST)
-    tl.debug_barrier()
-    for channel in tl.static_range(CHANNELS):
-        gather_values(
-            values + channel * value_channel,
-            order,
-            ordered_values + channel * value_channel,
-            length,
-            width,
-            BLOCK,
-        )
-    counted, normaliser = 1, 1.0
-    if PER != "":
-        counted = found_in(found, mask, width, BLOCK, MASKED)
-        normaliser = normaliser_of(values, weights, mask, width, length, k, at_most, BLOCK, MASKED, PER)
-    tl.debug_barrier()
-    return length, temperature, counted, normaliser
-
-
-@triton.jit
-def open_list(
-    scores, values, mask, found, weights, order, ordered, ordered_values, temperatures,
-    which, width, value_channel, k, temperature, at_most,
-    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, FLAT: tl.constexpr, MASKED: tl.constexpr,
-    RELATIVE: tl.constexpr, PER_LIST: tl.constexpr, PER: tl.constexpr,
-):  # fmt: skip
-    """Sort a list and its values; its length, temperature, whether it counts, and its normaliser."""
-    if FLAT and BLOCK > SMALL:
-        if width <= SMALL:
-            length, temperature, counted, normaliser = _open_block(
-                scores, values, mask, found, weights, order, ordered, ordered_values, temperatures,
-                which, width, value_channel, k, temperature, at_most,
-                CHANNELS, SMALL, MASKED, RELATIVE, PER_LIST, PER,
-            )  # fmt: skip
-        else:
-            length, temperature, counted, normaliser = _open_block(
-                scores, values, mask, found, weights, order, ordered, ordered_values, temperatures,
-                which, width, value_channel, k, temperature, at_most,
-                CHANNELS, BLOCK, MASKED, RELATIVE, PER_LIST, PER,
-            )  # fmt: skip
-    else:
-        length, temperature, counted, normaliser = _open_block(
-            scores, values, mask, found, weights, order, ordered, ordered_values, temperatures,
-            which, width, value_channel, k, temperature, at_most,
-            CHANNELS, BLOCK, MASKED, RELATIVE, PER_LIST, PER,
-        )  # fmt: skip
-    return length, temperature, counted, normaliser
-
-
-@triton.jit
-def clear(array, width, BLOCK: tl.constexpr):
+def clear(array, width, WIDE: tl.constexpr):
     """Zeros, for sums to be added to."""
-    rank = tl.arange(0, BLOCK)
-    tl.store(array + rank, tl.zeros([BLOCK], tl.float32), mask=rank < width)
+    at = 0
+    while at < width:
+        rank = at + tl.arange(0, WIDE)
+        tl.store(array + rank, tl.zeros([WIDE], tl.float32), mask=rank < width)
+        at += WIDE
+
+
+@triton.jit
+def clear_rest(array, offsets, which, items, WIDE: tl.constexpr):
+    """Flat places beyond the last list belong to nobody: the last list's program gives them zeros."""
+    if which == tl.num_programs(0) - 1:
+        end = tl.load(offsets + which + 1)
+        clear(array + end, (items - end).to(tl.int32), WIDE)
 
 
 @triton.jit
@@ -204,87 +211,118 @@ def share_rows(scores, by_row, shared, length, rows, ROWS: tl.constexpr, TILE: t
 
 
 @triton.jit
-def _finish_block(
-    scores, order, total, tilt, prefix, gradient, length, width, rows, temperature, keep,
-    BLOCK: tl.constexpr, SOFT: tl.constexpr,
-):  # fmt: skip
-    """From what pulls at the items to the gradient by their scores, put where the items came from.
-
-    NeuralSort: ∂ℓ/∂s_m = 2(m̄ U_m − V_m) + C_{lo−1} + C_{hi}, with [lo, hi] the tie group, m̄ its middle, and C the
-    prefix sum of U, which past the rows is taken from the far end, where it is small. SoftSort: what pulls at the item
-    itself, and its share of what goes to the rows, which :func:`share_rows` has put into ``prefix``.
-    """
-    rank = tl.arange(0, BLOCK)
-    there = rank < length
-    pulled = tl.load(total + rank, mask=there, other=0.0)
-    if SOFT:
-        by_score = pulled + tl.load(prefix + rank, mask=there, other=0.0)
-    else:
-        here = tl.load(scores + rank, mask=there, other=0.0)
-        low, high = tie_bounds(scores, here, rank, length, there)
-        beyond = tl.load(total + rank + 1, mask=rank + 1 < length, other=0.0)
-        upto = tl.where(rank < rows, tl.cumsum(pulled, 0), -tl.cumsum(beyond, 0, reverse=True))
-        tl.store(prefix + rank, upto, mask=there)
-        tl.debug_barrier()
-        around = tl.load(prefix + high, mask=there, other=0.0)
-        around += tl.load(prefix + low - 1, mask=there & (low > 0), other=0.0)
-        lean = tl.load(tilt + rank, mask=there, other=0.0)
-        by_score = 2 * lean + (low + high - 2 * rank).to(tl.float32) * pulled + around
-    by_score = tl.where(there & keep, tl.div_rn(by_score, temperature), 0.0)
-    place = tl.load(order + rank, mask=rank < width, other=0)
-    tl.store(gradient + place, by_score, mask=rank < width)
+def sum_up(total, prefix, length, rows, WIDE: tl.constexpr):
+    """C, the prefix sum of what pulls at the items; past the rows from the far end, where it is small."""
+    carry = tl.full((), 0.0, tl.float64)
+    at = 0
+    while at < rows:
+        rank = at + tl.arange(0, WIDE)
+        pulled = tl.load(total + rank, mask=rank < rows, other=0.0)
+        tl.store(prefix + rank, tl.cumsum(pulled, 0) + carry.to(tl.float32), mask=rank < rows)
+        carry += tl.sum(pulled, 0).to(tl.float64)
+        at += WIDE
+    beyond = tl.full((), 0.0, tl.float64)
+    at = rows + ((length - rows + WIDE - 1) // WIDE - 1) * WIDE
+    while at >= rows:
+        rank = at + tl.arange(0, WIDE)
+        upto = tl.minimum(at + WIDE, length)
+        later = tl.load(total + rank + 1, mask=rank + 1 < upto, other=0.0)
+        below = tl.cumsum(later, 0, reverse=True) + beyond.to(tl.float32)
+        tl.store(prefix + rank, -below, mask=rank < upto)
+        beyond += tl.sum(tl.load(total + rank, mask=rank < upto, other=0.0), 0).to(tl.float64)
+        at -= WIDE
 
 
 @triton.jit
 def finish_list(
     scores, order, total, tilt, prefix, by_row, gradient, length, width, rows, temperature, keep,
-    BLOCK: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, FLAT: tl.constexpr, SOFT: tl.constexpr,
+    ROWS: tl.constexpr, TILE: tl.constexpr, WIDE: tl.constexpr, SOFT: tl.constexpr,
 ):  # fmt: skip
-    """From what pulls at the items to the gradient, in a block of the list's size."""
+    """From what pulls at the items to the gradient by their scores, put where the items came from.
+
+    NeuralSort: ∂ℓ/∂s_m = 2(m̄ U_m − V_m) + C_{lo−1} + C_{hi}, with [lo, hi] the tie group, m̄ its middle, and C the
+    prefix sum of U. SoftSort: what pulls at the item itself, and its share of what goes to the rows.
+    """
     tl.debug_barrier()
     if SOFT:
         share_rows(scores, by_row, prefix, length, rows, ROWS, TILE)
-        tl.debug_barrier()
-    if FLAT and BLOCK > SMALL:
-        if width <= SMALL:
-            _finish_block(
-                scores, order, total, tilt, prefix, gradient, length, width, rows, temperature, keep, SMALL, SOFT
-            )  # fmt: skip
-        else:
-            _finish_block(
-                scores, order, total, tilt, prefix, gradient, length, width, rows, temperature, keep, BLOCK, SOFT
-            )  # fmt: skip
     else:
-        _finish_block(
-            scores, order, total, tilt, prefix, gradient, length, width, rows, temperature, keep, BLOCK, SOFT
-        )  # fmt: skip
+        sum_up(total, prefix, length, rows, WIDE)
+    tl.debug_barrier()
+    at = 0
+    while at < width:
+        rank = at + tl.arange(0, WIDE)
+        there = rank < length
+        pulled = tl.load(total + rank, mask=there, other=0.0)
+        if SOFT:
+            by_score = pulled + tl.load(prefix + rank, mask=there, other=0.0)
+        else:
+            here = tl.load(scores + rank, mask=there, other=0.0)
+            low, high = tie_bounds(scores, here, rank, length, there)
+            around = tl.load(prefix + high, mask=there, other=0.0)
+            around += tl.load(prefix + low - 1, mask=there & (low > 0), other=0.0)
+            lean = tl.load(tilt + rank, mask=there, other=0.0)
+            by_score = 2 * lean + (low + high - 2 * rank).to(tl.float32) * pulled + around
+        by_score = tl.where(there & keep, tl.div_rn(by_score, temperature), 0.0)
+        place = tl.load(order + rank, mask=rank < width, other=0)
+        tl.store(gradient + place, by_score, mask=rank < width)
+        at += WIDE
 
 
-@triton.jit(do_not_specialize=["k", "list_size"])
+@triton.jit
+def sums_in(keys, spare, width):
+    """Memory for sums, where the keys of a list are no longer needed: totals, tilts, prefix sums."""
+    total = keys.to(tl.pointer_type(tl.float32))
+    return total, total + width, spare.to(tl.pointer_type(tl.float32))
+
+
+@triton.jit
+def mean_of(losses, mean, totals, lists, EVERY: tl.constexpr):
+    """The mean of the losses of the lists that count, by the last program to come here, and one over their number.
+
+    The losses are added in their order, whoever adds them: the same bits in every run.
+    """
+    tl.debug_barrier()
+    before = tl.atomic_add(totals.to(tl.pointer_type(tl.int32)), 1, sem="acq_rel")
+    if before == lists - 1:
+        loss, count = tl.zeros([_MANY], tl.float32), tl.zeros([_MANY], tl.float32)
+        at = 0
+        while at < lists:
+            which = at + tl.arange(0, _MANY)
+            loss += tl.load(losses + which, mask=which < lists, other=0.0, cache_modifier=".cg")
+            count += tl.load(losses + lists + which, mask=which < lists, other=0.0, cache_modifier=".cg")
+            at += _MANY
+        number = tl.maximum(tl.sum(count, 0), 1.0)
+        if EVERY:
+            number = lists.to(tl.float32)
+        tl.store(mean, tl.div_rn(tl.sum(loss, 0), number))
+        tl.store(totals + 1, tl.div_rn(1.0, number))
+
+
+@triton.jit(do_not_specialize=["k", "list_size", "items", "value_channel"])
 def forward_short(
-    scores, values, mask, offsets, temperatures, order, ordered, ordered_values, used, row_sums, shift, ranked,
-    list_size, value_list, value_channel, k, temperature,
-    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, SEVERAL: tl.constexpr,
+    scores, values, mask, offsets, temperatures, keys, order, ordered, ordered_values, used, row_sums, shift, ranked,
+    list_size, items, value_list, value_channel, k, temperature,
+    CHANNELS: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, WIDE: tl.constexpr, SEVERAL: tl.constexpr,
     FLAT: tl.constexpr, MASKED: tl.constexpr, RELATIVE: tl.constexpr, PER_LIST: tl.constexpr, SOFT: tl.constexpr,
 ):  # fmt: skip
     """Relaxed ranked values ``[lists, CHANNELS, k]``, and what the way back needs."""
     which = tl.program_id(0)
     base, width = list_bounds(offsets, which, list_size, FLAT)
-    scores, order, ordered = scores + base, order + base, ordered + base
+    keys, order, ordered = keys + base, order + base, ordered + base
     if MASKED:
         mask += base
     values, ordered_values = values + base * value_list, ordered_values + base * value_list
-    row_sums, shift, ranked = (
-        row_sums + which * k,
-        shift + which * CHANNELS * k,
-        ranked + which * CHANNELS * k,
-    )
-    length, temperature, _, _ = open_list(
-        scores, values, mask, mask, mask, order, ordered, ordered_values, temperatures,
-        which, width, value_channel, k, temperature, 1.0,
-        CHANNELS, BLOCK, FLAT, MASKED, RELATIVE, PER_LIST, "",
+    row_sums, shift = row_sums + which * k, shift + which * CHANNELS * k
+    ranked += which * CHANNELS * k
+    length = sort_list(scores + base, mask, keys, keys + items, order, ordered, width, WIDE, MASKED)
+    temperature = temperature_of(
+        ordered, length, temperature, temperatures, which, WIDE, RELATIVE, PER_LIST
     )  # fmt: skip
     tl.store(used + which, temperature)
+    for channel in tl.static_range(CHANNELS):
+        shifted = channel * value_channel
+        gather_values(values + shifted, order, ordered_values + shifted, length, width, 0.0, WIDE, "same")
     rows = tl.minimum(k, length)
     first = 0
     while first < k:
@@ -306,34 +344,41 @@ def forward_short(
         first += ROWS
 
 
-@triton.jit(do_not_specialize=["k", "list_size"])
+@triton.jit(do_not_specialize=["k", "list_size", "items", "value_channel"])
 def backward_short(
     by_ranked, mask, offsets, order, ordered, ordered_values, used, row_sums, shift,
-    total, tilt, prefix, by_row, by_sorted_value, by_value, gradient,
-    list_size, value_list, value_channel, k,
-    CHANNELS: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
+    keys, by_row, by_sorted_value, by_value, gradient,
+    list_size, items, value_list, value_channel, k,
+    CHANNELS: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, WIDE: tl.constexpr,
     FLAT: tl.constexpr, MASKED: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr, SEVERAL: tl.constexpr,
 ):  # fmt: skip
     """The gradient by the scores, and by the values where VALUES."""
     which = tl.program_id(0)
     base, width = list_bounds(offsets, which, list_size, FLAT)
+    if FLAT:
+        clear_rest(gradient, offsets, which, items, WIDE)
     order, ordered, gradient = order + base, ordered + base, gradient + base
-    total, tilt, prefix = total + base, tilt + base, prefix + base
+    total, tilt, prefix = sums_in(keys + base, keys + items + base, width)
     if VALUES:
         by_sorted_value, by_value = by_sorted_value + base * value_list, by_value + base * value_list
     ordered_values += base * value_list
     row_sums, by_row = row_sums + which * k, by_row + which * k
     shift, by_ranked = shift + which * CHANNELS * k, by_ranked + which * CHANNELS * k
-    place = tl.arange(0, BLOCK)
     length = width
     if MASKED:
-        length = tl.sum((tl.load(mask + base + place, mask=place < width, other=0) != 0).to(tl.int32), 0)
+        length = 0
+        at = 0
+        while at < width:
+            place = at + tl.arange(0, WIDE)
+            present = tl.load(mask + base + place, mask=place < width, other=0) != 0
+            length += tl.sum(present.to(tl.int32), 0)
+            at += WIDE
     temperature = tl.load(used + which)
-    clear(total, width, BLOCK)
-    clear(tilt, width, BLOCK)
+    clear(total, width, WIDE)
+    clear(tilt, width, WIDE)
     if VALUES:
         for channel in tl.static_range(CHANNELS):
-            clear(by_sorted_value + channel * value_channel, width, BLOCK)
+            clear(by_sorted_value + channel * value_channel, width, WIDE)
     tl.debug_barrier()
     rows = tl.minimum(k, length)
     first = 0
@@ -354,46 +399,58 @@ def backward_short(
         first += ROWS
     finish_list(
         ordered, order, total, tilt, prefix, by_row, gradient, length, width, rows, temperature, True,
-        BLOCK, ROWS, TILE, FLAT, SOFT,
+        ROWS, TILE, WIDE, SOFT,
     )  # fmt: skip
     if VALUES:
-        to = tl.load(order + place, mask=place < width, other=0)
         for channel in tl.static_range(CHANNELS):
-            pulled = tl.load(
-                by_sorted_value + channel * value_channel + place, mask=place < length, other=0.0
-            )
-            tl.store(by_value + channel * value_channel + to, pulled, mask=place < width)
+            shifted = channel * value_channel
+            at = 0
+            while at < width:
+                rank = at + tl.arange(0, WIDE)
+                to = tl.load(order + rank, mask=rank < width, other=0)
+                pulled = tl.load(by_sorted_value + shifted + rank, mask=rank < length, other=0.0)
+                tl.store(by_value + shifted + to, pulled, mask=rank < width)
+                at += WIDE
 
 
-@triton.jit(do_not_specialize=["k", "list_size"])
+@triton.jit(do_not_specialize=["k", "list_size", "items", "lists"])
 def linear_short(
-    scores, values, mask, found, offsets, temperatures, weights, order, ordered, ordered_values,
-    total, tilt, prefix, by_row, losses, counts, gradient,
-    list_size, k, temperature, at_most, upper, direction,
-    BLOCK: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
+    scores, labels, mask, offsets, temperatures, weights, scratch, losses, mean, totals, gradient,
+    list_size, items, lists, k, temperature, threshold, at_most, upper, direction,
+    ROWS: tl.constexpr, TILE: tl.constexpr, WIDE: tl.constexpr,
     FLAT: tl.constexpr, MASKED: tl.constexpr, RELATIVE: tl.constexpr, PER_LIST: tl.constexpr,
-    SOFT: tl.constexpr, PER: tl.constexpr, HARD: tl.constexpr, SEVERAL: tl.constexpr, PULL: tl.constexpr,
+    SOFT: tl.constexpr, GAIN: tl.constexpr, PER: tl.constexpr, HARD: tl.constexpr, EVERY: tl.constexpr,
+    SEVERAL: tl.constexpr, PULL: tl.constexpr,
 ):  # fmt: skip
-    """The loss of each list by a metric Σ_j weights_j r_j / normaliser, and its gradient, in one pass.
+    """The loss of each list by a metric Σ_j weights_j r_j / normaliser, its gradient, and the losses' mean, in one pass.
 
     The loss is upper + direction · metric, 0 with a gradient of 0 where no item is relevant. HARD reports the metric
-    of the hard sort; the gradient stays that of the relaxed one. Without PULL there is no gradient.
+    of the hard sort; the gradient stays that of the relaxed one. Without PULL there is no gradient. The scratch holds
+    for every item two keys, its place, score and value in order, and at the end k numbers a list.
     """
     which = tl.program_id(0)
     base, width = list_bounds(offsets, which, list_size, FLAT)
-    scores, values, found, gradient = scores + base, values + base, found + base, gradient + base
+    if FLAT and PULL:
+        clear_rest(gradient, offsets, which, items, WIDE)
+    scores, labels, gradient = scores + base, labels + base, gradient + base
     if MASKED:
         mask += base
-    order, ordered, ordered_values = order + base, ordered + base, ordered_values + base
-    total, tilt, prefix, by_row = total + base, tilt + base, prefix + base, by_row + which * k
-    length, temperature, counted, normaliser = open_list(
-        scores, values, mask, found, weights, order, ordered, ordered_values, temperatures,
-        which, width, 0, k, temperature, at_most,
-        1, BLOCK, FLAT, MASKED, RELATIVE, PER_LIST, PER,
+    far = items.to(tl.int64)
+    keys = scratch.to(tl.pointer_type(tl.int64)) + base
+    spare = keys + far
+    order = (scratch + 4 * far + base).to(tl.pointer_type(tl.int32))
+    ordered, ordered_values = scratch + 5 * far + base, scratch + 6 * far + base
+    by_row = scratch + 7 * far + which * k
+    length = sort_list(scores, mask, keys, spare, order, ordered, width, WIDE, MASKED)
+    temperature = temperature_of(
+        ordered, length, temperature, temperatures, which, WIDE, RELATIVE, PER_LIST
     )  # fmt: skip
+    counted = gather_values(labels, order, ordered_values, length, width, threshold, WIDE, GAIN)
+    normaliser = normaliser_of(ordered_values, weights, keys, spare, length, k, at_most, WIDE, PER)
+    total, tilt, prefix = sums_in(keys, spare, width)
     if PULL:
-        clear(total, width, BLOCK)
-        clear(tilt, width, BLOCK)
+        clear(total, width, WIDE)
+        clear(tilt, width, WIDE)
         tl.debug_barrier()
     rows = tl.minimum(k, length)
     metric = 0.0
@@ -414,13 +471,15 @@ def linear_short(
                 ordered, ordered_values, first, stop, length, temperature, away, pulled,
                 total, tilt, total, ROWS, TILE, SEVERAL, SEVERAL, SOFT, False,
             )  # fmt: skip
-            tl.store(by_row + row, to_rows, mask=row < stop)
+            if SOFT:
+                tl.store(by_row + row, to_rows, mask=row < stop)
         first += ROWS
     loss = upper + direction * tl.div_rn(metric, normaliser)
     tl.store(losses + which, tl.where(counted > 0, loss, 0.0))
-    tl.store(counts + which, counted.to(tl.float32))
+    tl.store(losses + lists + which, counted.to(tl.float32))
     if PULL:
         finish_list(
             ordered, order, total, tilt, prefix, by_row, gradient, length, width, rows, temperature, counted > 0,
-            BLOCK, ROWS, TILE, FLAT, SOFT,
+            ROWS, TILE, WIDE, SOFT,
         )  # fmt: skip
+    mean_of(losses, mean, totals, lists, EVERY)

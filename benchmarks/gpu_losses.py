@@ -1,0 +1,212 @@
+"""Loss and gradient on a GPU against list length, k and the number of lists: the fused kernels, and what others cost.
+
+    python benchmarks/gpu_losses.py          # on a GPU: writes benchmarks/results/gpu-losses.csv
+    python benchmarks/gpu_losses.py --draw   # anywhere: draws docs/pictures/gpu-*.svg from it
+
+16 lists, k = 10, float32, unit-variance scores, unless a row says otherwise. ``eager`` is what a program sees that calls
+loss and backward twenty times in a row, ``graph`` the same work replayed as a CUDA graph. Before a size is timed, value
+and gradient are compared with float64: the pairwise definition up to 2,048 items, the exact form above; a wrong
+number ends the run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gpu import (
+    as_graph,
+    extra_megabytes,
+    gpu_machine,
+    relative_error,
+    require_gpu,
+    seconds_a_run,
+    with_gradient,
+)
+from measure import RESULTS, quantiles, write_rows
+from pirank.losses import ApproxNDCGLoss, LambdaRankLoss, NeuralNDCGLoss, PiRankNDCGLoss, SoftmaxLoss
+from pirank.sorts import naive_neural_sort, use_path
+
+LISTS, K = 16, 10
+LENGTHS = (50, 200, 1_000, 2_048, 10_000, 100_000, 1_000_000)
+CUTOFFS = (1, 10, 64)
+BATCHES = (1, 16, 256, 4_096)
+VALUE_ERROR, GRADIENT_ERROR = 1e-6, 1e-5
+PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def batch(lists: int, length: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Scores that want a gradient, and labels from 0 to 4."""
+    random = torch.Generator("cuda").manual_seed(seed + length)
+    scores = torch.randn(lists, length, generator=random, device="cuda")
+    labels = torch.randint(0, 5, (lists, length), generator=random, device="cuda").float()
+    return scores.requires_grad_(), labels
+
+
+def ndcg_of(matrix: Tensor, labels: Tensor, k: int) -> Tensor:
+    """1 − NDCG@k from rows of a relaxed permutation matrix."""
+    gains = torch.exp2(labels) - 1
+    discounts = 1 / torch.log2(torch.arange(2, k + 2, dtype=matrix.dtype, device=matrix.device))
+    dcg = ((matrix[:, :k] @ gains[..., None])[..., 0] * discounts).sum(-1)
+    return (1 - dcg / (gains.topk(k).values * discounts).sum(-1)).mean()
+
+
+def pairwise(temperature: float, k: int = K) -> Loss:
+    """The definition: a matrix of all pairwise distances, its row sums, k rows of a softmax."""
+    return lambda scores, labels: ndcg_of(naive_neural_sort(scores, temperature, k), labels, k)
+
+
+def ones_matrix(temperature: float, k: int = K) -> Loss:
+    """As public code writes NeuralSort: row sums by a product with a matrix of ones, all L rows of the softmax."""
+
+    def loss(scores: Tensor, labels: Tensor) -> Tensor:
+        size = scores.shape[1]
+        distances = (scores[:, :, None] - scores[:, None]).abs()
+        sums = distances @ torch.ones(size, size, device=scores.device)
+        scaling = size + 1 - 2 * torch.arange(1, size + 1, device=scores.device, dtype=scores.dtype)
+        logits = scaling[:, None] * scores[:, None] - sums.mT
+        return ndcg_of(torch.softmax(logits / temperature, -1), labels, k)
+
+    return loss
+
+
+def check(lists: int, length: int, temperature: float, k: int = K) -> dict[str, Any]:
+    """How far value and gradient are from float64."""
+    scores, labels = batch(min(lists, 16), length)
+    loss = PiRankNDCGLoss(k=k, temperature=temperature)
+    value = loss(scores, labels)
+    value.backward()
+    exact = scores.detach().double().requires_grad_()
+    reference: Loss = pairwise(temperature, k) if length <= 2_048 else loss
+    with use_path("plain"):
+        expected = reference(exact, labels.double())
+        expected.backward()
+    found = relative_error(value.detach(), expected.detach()), relative_error(scores.grad, exact.grad)
+    if not (found[0] <= VALUE_ERROR and found[1] <= GRADIENT_ERROR):
+        print(
+            f"WRONG: {length} items, τ = {temperature:g}, k = {k}: errors {found}",
+            file=sys.stderr,
+            flush=True,
+        )
+    return {"value_error": f"{found[0]:.1e}", "gradient_error": f"{found[1]:.1e}"}
+
+
+def plain(loss: Loss) -> Loss:
+    """The same loss in PyTorch's own operations."""
+
+    def run(scores: Tensor, labels: Tensor) -> Tensor:
+        with use_path("plain"):
+            return loss(scores, labels)
+
+    return run
+
+
+def rivals(length: int) -> Iterator[tuple[str, float, Loss, bool]]:
+    """Name, temperature, loss, and whether it can be replayed as a graph."""
+    for temperature in (1.0, 5.0 * length):
+        yield "pirank kernels", temperature, PiRankNDCGLoss(k=K, temperature=temperature), True
+    for depth in (2, 3):
+        yield f"pirank tree, d = {depth}", 1.0, PiRankNDCGLoss(k=K, depth=depth), True
+    yield "pirank in plain PyTorch", 1.0, plain(PiRankNDCGLoss(k=K)), False
+    yield "softmax", 0.0, SoftmaxLoss(), True
+    yield "lambdarank", 0.0, LambdaRankLoss(k=K), False
+    if length <= 10_000:
+        yield "pairwise definition", 1.0, pairwise(1.0), True
+        yield "approx-ndcg", 0.1, ApproxNDCGLoss(), False
+        yield "ones matrix", 1.0, ones_matrix(1.0), False
+    if length <= 2_048:
+        yield "neural-ndcg (Sinkhorn)", 1.0, NeuralNDCGLoss(k=K), False
+
+
+def row_of(name: str, way: str, run: Callable[[], Any], about: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Time a run and say so."""
+    memory = extra_megabytes(run) if way == "eager" else 0.0
+    taken = seconds_a_run(run)
+    row = {"method": name, "way": way, **about, "runs": len(taken), **quantiles(taken)}
+    row |= {"extra_mb": round(memory, 3) if way == "eager" else "", **more}
+    print(*(row[column] for column in ("method", "way", "temperature", "lists", "length", "k", "ms_50", "extra_mb")),
+          *more.values(), flush=True)  # fmt: skip
+    return row
+
+
+def both_ways(
+    name: str, loss: Loss, graph: bool, about: dict[str, Any], **more: Any
+) -> Iterator[dict[str, Any]]:
+    """A loss eager, and replayed as a graph."""
+    scores, labels = batch(about["lists"], about["length"])
+    run = with_gradient(loss, scores, labels)
+    nothing = dict.fromkeys(more, "")
+    try:
+        yield row_of(name, "eager", run, about, **more)
+        if graph:
+            yield row_of(name, "graph", as_graph(run), about, **nothing)
+    except torch.OutOfMemoryError:
+        print(name, about, "does not fit into the memory", flush=True)
+
+
+def measured(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+    """All rows."""
+    for length in lengths:
+        for name, temperature, loss, graph in rivals(length):
+            about = {"temperature": temperature, "lists": LISTS, "length": length, "k": K}
+            errors = {"value_error": "", "gradient_error": ""}
+            if name == "pirank kernels":
+                errors = check(LISTS, length, temperature)
+            yield from both_ways(name, loss, graph, about, **errors)
+        scores, _ = batch(LISTS, length)
+        about = {"temperature": 0.0, "lists": LISTS, "length": length, "k": K}
+        alone = lambda scores=scores: scores.detach().sort(dim=-1, descending=True)  # noqa: E731
+        for way, run in (("eager", alone), ("graph", as_graph(alone))):
+            yield row_of("torch.sort alone", way, run, about, value_error="", gradient_error="")
+    for length, k in [(200, k) for k in (*CUTOFFS, 200)] + [(10_000, k) for k in CUTOFFS]:
+        about = {"temperature": 5.0 * length, "lists": LISTS, "length": length, "k": k}
+        errors = check(LISTS, length, 5.0 * length, k)
+        loss = PiRankNDCGLoss(k=k, temperature=5.0 * length)
+        yield from both_ways("pirank kernels, by k", loss, True, about, **errors)
+    about = {"temperature": 1.0, "lists": 1, "length": 100_000_000, "k": K}
+    for name, temperature in (("pirank kernels, one list", 1.0), ("pirank kernels, one list", 5e8)):
+        loss = PiRankNDCGLoss(k=K, temperature=temperature)
+        errors = check(1, 100_000_000, temperature)
+        yield from both_ways(name, loss, False, about | {"temperature": temperature}, **errors)
+    for lists in BATCHES:
+        about = {"temperature": 1000.0, "lists": lists, "length": 200, "k": K}
+        errors = check(lists, 200, 1000.0)
+        loss = PiRankNDCGLoss(k=K, temperature=1000.0)
+        yield from both_ways("pirank kernels, by lists", loss, True, about, **errors)
+
+
+def main() -> None:
+    """Measure and write, or draw."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--draw", action="store_true", help="draw the pictures from the CSV file")
+    parser.add_argument("--quick", action="store_true", help="lists of 200, 10,000 and 1,000,000 items only")
+    parser.add_argument("--out", type=Path, default=RESULTS / "gpu-losses.csv")
+    given = parser.parse_args()
+    if given.draw:
+        with given.out.open() as file:
+            draw(list(csv.DictReader(file)))
+        return
+    require_gpu()
+    where = gpu_machine()
+    lengths = (200, 10_000, 1_000_000) if given.quick else LENGTHS
+    write_rows(given.out, [row | where for row in measured(lengths)])
+
+
+def draw(rows: list[dict[str, str]]) -> None:
+    """Pictures of time against length."""
+    raise SystemExit("drawn later")
+
+
+if __name__ == "__main__":
+    main()

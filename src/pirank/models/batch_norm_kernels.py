@@ -1,0 +1,246 @@
+"""Kernels of batch normalisation over the rows that are real: a program for every few columns, a launch a direction.
+
+A program goes over its columns three times on the way there and twice on the way back. A few thousand rows of them stay
+in its multiprocessor's cache, so it is the first time that costs. Every lane keeps sums of its own, which are added up
+at the end, always in the same order.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+# Eight columns of float32 are the 32 bytes that memory hands out at a time.
+_COLUMNS = 8
+# Rows at a time: with 16 warps, 16 numbers a thread, which are enough on their way to keep it from waiting.
+_ROWS = 1024
+_WARPS = 16
+
+
+@triton.jit
+def _places(first, rows, column, width, ROWS: tl.constexpr):
+    """Where the numbers of a tile stand, ``[ROWS, COLUMNS]``, and which of them there are."""
+    row = first + tl.arange(0, ROWS)
+    at = row.to(tl.int64)[:, None] * width + column[None, :]
+    return at, (row < rows)[:, None] & (column < width)[None, :]
+
+
+@triton.jit
+def _real_rows(real, first, rows, ROWS: tl.constexpr):
+    """Which rows of a tile are real, ``[ROWS]``."""
+    row = first + tl.arange(0, ROWS)
+    return tl.load(real + row, mask=row < rows, other=0) != 0
+
+
+@triton.jit
+def _above(values, at, inside, there, level):
+    """How far a tile's values stand above a level; 0 in rows that are not real, whatever they hold."""
+    found = tl.load(values + at, mask=inside, other=0.0).to(tl.float32)
+    return tl.where(there[:, None], found - level, 0.0)
+
+
+@triton.jit
+def _factor(weight, scale, column, width):
+    """w / √(v+ε) of each column."""
+    if weight is not None:
+        scale *= tl.load(weight + column, mask=column < width, other=0.0).to(tl.float32)
+    return scale
+
+
+@triton.jit
+def _move(running, column, width, towards, share):
+    """Move a running statistic a share of the way towards this batch's."""
+    before = tl.load(running + column, mask=column < width, other=0.0).to(tl.float32)
+    tl.store(running + column, before + share * (towards - before), mask=column < width)
+
+
+@triton.jit
+def _follow(
+    running_mean, running_var, batches, mean, variance, column, width, momentum, CUMULATIVE: tl.constexpr
+):
+    """Running statistics, as PyTorch keeps them; with CUMULATIVE this batch is counted in ``batches`` already."""
+    if CUMULATIVE:
+        share = 1 / tl.load(batches).to(tl.float32)
+    else:
+        share = momentum
+        if tl.program_id(0) == 0:
+            tl.store(batches, tl.load(batches) + 1)
+    _move(running_mean, column, width, mean, share)
+    _move(running_var, column, width, variance, share)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _normalise(
+    values, real, weight, bias, running_mean, running_var, batches, out, means, scales,
+    rows, width, momentum, eps,
+    CUMULATIVE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """b + w (x − mean) / √(v+ε) in real rows and b in others; ``means`` and ``scales`` = 1/√(v+ε) are kept."""
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    counts = tl.zeros([ROWS], tl.int32)
+    totals = tl.zeros([ROWS, COLUMNS], tl.float32)
+    first = 0
+    while first < rows:
+        at, inside = _places(first, rows, column, width, ROWS)
+        there = _real_rows(real, first, rows, ROWS)
+        counts += there.to(tl.int32)
+        totals += _above(values, at, inside, there, 0.0)
+        first += ROWS
+    count = tl.sum(counts, 0).to(tl.float32)
+    divisor = tl.maximum(count, 1.0)
+    mean = tl.div_rn(tl.sum(totals, 0), divisor)
+
+    squares = tl.zeros([ROWS, COLUMNS], tl.float32)
+    slips = tl.zeros([ROWS, COLUMNS], tl.float32)
+    first = 0
+    while first < rows:
+        at, inside = _places(first, rows, column, width, ROWS)
+        there = _real_rows(real, first, rows, ROWS)
+        centred = _above(values, at, inside, there, mean[None, :])
+        squares += centred * centred
+        slips += centred
+        first += ROWS
+    # The sum that the mean was made of was rounded; what stands above that mean says by how much.
+    slip = tl.div_rn(tl.sum(slips, 0), divisor)
+    square = tl.sum(squares, 0) - count * slip * slip
+    square = tl.where(square < 0, 0.0, square)
+    mean += slip
+    scale = tl.rsqrt(tl.div_rn(square, divisor) + eps)
+    tl.store(means + column, mean, mask=column < width)
+    tl.store(scales + column, scale, mask=column < width)
+    if running_mean is not None:
+        unbiased = tl.div_rn(square, tl.maximum(count - 1, 1.0))
+        _follow(running_mean, running_var, batches, mean, unbiased, column, width, momentum, CUMULATIVE)
+
+    factor = _factor(weight, scale, column, width)
+    shift = tl.zeros([COLUMNS], tl.float32)
+    if bias is not None:
+        shift = tl.load(bias + column, mask=column < width, other=0.0).to(tl.float32)
+    first = 0
+    while first < rows:
+        at, inside = _places(first, rows, column, width, ROWS)
+        there = _real_rows(real, first, rows, ROWS)
+        centred = _above(values, at, inside, there, mean[None, :])
+        tl.store(out + at, shift[None, :] + centred * factor[None, :], mask=inside)
+        first += ROWS
+
+
+@triton.jit(do_not_specialize=["rows"])
+def _pull(
+    by_out, values, real, weight, means, scales, by_values, by_weight, by_bias, rows, width,
+    ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """The gradients by values, 0 in rows that are not real, and by weight and bias where there are such."""
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    mean = tl.load(means + column, mask=column < width, other=0.0)
+    scale = tl.load(scales + column, mask=column < width, other=0.0)
+    counts = tl.zeros([ROWS], tl.int32)
+    totals = tl.zeros([ROWS, COLUMNS], tl.float32)
+    alongs = tl.zeros([ROWS, COLUMNS], tl.float32)
+    first = 0
+    while first < rows:
+        at, inside = _places(first, rows, column, width, ROWS)
+        there = _real_rows(real, first, rows, ROWS)
+        counts += there.to(tl.int32)
+        pulled = _above(by_out, at, inside, there, 0.0)
+        totals += pulled
+        alongs += pulled * _above(values, at, inside, there, mean[None, :])
+        first += ROWS
+    divisor = tl.maximum(tl.sum(counts, 0).to(tl.float32), 1.0)
+    total = tl.sum(totals, 0)
+    along = tl.sum(alongs, 0) * scale
+    if by_weight is not None:
+        tl.store(by_weight + column, along, mask=column < width)
+    if by_bias is not None:
+        tl.store(by_bias + column, total, mask=column < width)
+
+    # ∂ℓ/∂x_r = w/√(v+ε) ( g_r − Σg/n − c_r Σ(g·c) / (n (v+ε)) )
+    factor = _factor(weight, scale, column, width)
+    level = tl.div_rn(total, divisor)
+    slope = tl.div_rn(along, divisor) * scale
+    first = 0
+    while first < rows:
+        at, inside = _places(first, rows, column, width, ROWS)
+        there = _real_rows(real, first, rows, ROWS)
+        centred = _above(values, at, inside, there, mean[None, :])
+        pulled = _above(by_out, at, inside, there, level[None, :])
+        tl.store(by_values + at, (pulled - centred * slope[None, :]) * factor[None, :], mask=inside)
+        first += ROWS
+
+
+def normalise(
+    values: Tensor,
+    real: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running: tuple[Tensor, Tensor, Tensor] | None,
+    momentum: float | None,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The rows normalised, ``[N, C]``, and what :func:`pull` needs: each column's mean and 1/√(v+ε), ``[C]``.
+
+    Running mean, variance and number of batches, if there are such, are moved on.
+    """
+    rows, width = values.shape
+    out = torch.empty_like(values)
+    mean, scale = torch.empty((2, width), dtype=torch.float32, device=values.device)
+    if running is not None and momentum is None:
+        # All programs read this number: it must not change under them.
+        running[2].add_(1)
+    with torch.cuda.device_of(values):
+        _normalise[(triton.cdiv(width, _COLUMNS),)](
+            values,
+            real,
+            weight,
+            bias,
+            *(running or (None, None, None)),
+            out,
+            mean,
+            scale,
+            rows,
+            width,
+            float(momentum or 0),
+            eps,
+            CUMULATIVE=momentum is None,
+            ROWS=_ROWS,
+            COLUMNS=_COLUMNS,
+            num_warps=_WARPS,
+        )
+    return out, mean, scale
+
+
+def pull(
+    by_out: Tensor,
+    values: Tensor,
+    real: Tensor,
+    weight: Tensor | None,
+    mean: Tensor,
+    scale: Tensor,
+    with_weight: bool,
+    with_bias: bool,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """The gradients by the rows, the weight and the bias; the last two where they are wanted."""
+    rows, width = values.shape
+    by_values = torch.empty_like(values)
+    by_weight = torch.empty_like(mean) if with_weight else None
+    by_bias = torch.empty_like(mean) if with_bias else None
+    with torch.cuda.device_of(values):
+        _pull[(triton.cdiv(width, _COLUMNS),)](
+            by_out,
+            values,
+            real,
+            weight,
+            mean,
+            scale,
+            by_values,
+            by_weight,
+            by_bias,
+            rows,
+            width,
+            ROWS=_ROWS,
+            COLUMNS=_COLUMNS,
+            num_warps=_WARPS,
+        )
+    return by_values, by_weight, by_bias
