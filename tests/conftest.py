@@ -48,5 +48,3 @@ def by_kernels(kernel_device: torch.device) -> Iterator[torch.device]:
 
     with use_path("auto" if kernel_device.type == "cuda" else "kernels"):
         yield kernel_device
-
-

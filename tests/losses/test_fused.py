@@ -99,7 +99,14 @@ def test_straight_through(by_kernels) -> None:
         assert_same(loss, scores, labels, by_kernels, mask=mask)
 
 
-def test_long_lists(by_kernels) -> None:
+@pytest.fixture(params=["several launches", "one launch"])
+def launches(request, monkeypatch) -> None:
+    """Longer lists both ways: few of them are served by one launch."""
+    if request.param == "several launches":
+        monkeypatch.setattr("pirank.sorts.paths.FEW_ITEMS", 0)
+
+
+def test_long_lists(by_kernels, launches) -> None:
     random = torch.Generator().manual_seed(0)
     scores, labels = (
         torch.randn(2, 2_300, generator=random),
@@ -118,7 +125,7 @@ def test_long_lists(by_kernels) -> None:
     assert_same(PiRankLoss(NDCG(10), SoftSort(0.1, relative=True)), scores, labels, by_kernels, mask=mask)
 
 
-def test_long_flat_lists(by_kernels) -> None:
+def test_long_flat_lists(by_kernels, launches) -> None:
     random = torch.Generator().manual_seed(1)
     offsets = torch.tensor([0, 3, 3, 2_200, 2_230])
     scores = (torch.randn(2_230, generator=random) * 50).round() / 50

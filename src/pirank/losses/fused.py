@@ -58,7 +58,7 @@ def fused_loss(
         longest = longest_list(given, scores.numel(), ask_beyond=LONGEST_SHORT)
         shape = torch.Size([offsets.numel() - 1])
     ranks = metric.ranks(longest)
-    if not take_kernels(scores, ranks, longest):
+    if not take_kernels(scores, ranks, longest, whole=True):
         return None
     if may_look(scores) and mask is not None:
         labels = torch.where(mask, labels, 0)

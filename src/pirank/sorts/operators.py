@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pirank.sorts.paths import LONGEST_SHORT
+from pirank.sorts.paths import LONGEST_SHORT, one_launch
 
 torch.library.define(
     "pirank::ranked_values",
@@ -171,7 +171,7 @@ def _linear_losses(
     from pirank.sorts.kernels.layout import Linear
 
     metric = Linear(weights, gain, threshold, per, at_most, upper, direction, hard, every)
-    if longest <= LONGEST_SHORT:
+    if one_launch(scores, longest):
         from pirank.sorts.kernels import launch_short
 
         return launch_short.linear(
@@ -192,7 +192,7 @@ def _(scores: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     offsets, pull = rest[3], rest[-1]
     gradient = scores.new_empty(scores.shape if pull else (0,), dtype=torch.float32)
     lists = _count(scores, offsets)
-    return gradient.new_empty(()), gradient.new_empty(2, lists), gradient.new_empty(2), gradient
+    return gradient.new_empty(()), gradient.new_empty(2, lists), gradient.new_empty(()), gradient
 
 
 def _keep_linear_losses(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -204,10 +204,10 @@ def _keep_linear_losses(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor,
 
 def _pull_linear_losses(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
     by_mean, by_loss = gradients[:2]
-    offsets, totals, gradient = ctx.saved_tensors
+    offsets, share, gradient = ctx.saved_tensors
     pulled = None
     if by_mean is not None:
-        pulled = gradient * (by_mean * totals[1])
+        pulled = gradient * (by_mean * share)
     if by_loss is not None:
         each = by_loss[0]
         if offsets is None:
@@ -247,12 +247,14 @@ def ranked_values_by_kernels(
     single = 1.0 if isinstance(temperature, Tensor) else float(temperature)
     inputs = (scores, values, mask, None, per_list, single, k, scores.shape[1], False, soft)
     compiled = torch.compiler.is_compiling()
-    ranked: Tensor = (torch.ops.pirank.ranked_values(*inputs) if compiled else _RankedValues.apply(*inputs))[0]
+    ranked: Tensor = (torch.ops.pirank.ranked_values(*inputs) if compiled else _RankedValues.apply(*inputs))[
+        0
+    ]
     return ranked
 
 
 def linear_losses_by_kernels(*inputs: Any) -> tuple[Tensor, Tensor]:
-    """The inputs of ``pirank::linear_losses`` to the mean loss, and one loss a list and 1 where it counts, ``[2, lists]``."""
+    """The inputs of ``pirank::linear_losses`` to the mean loss, and to each loss and 1 if it counts, ``[2, lists]``."""
     compiled = torch.compiler.is_compiling()
     mean, losses, *_ = torch.ops.pirank.linear_losses(*inputs) if compiled else _LinearLosses.apply(*inputs)
     return mean, losses

@@ -17,6 +17,9 @@ from pirank.lists import check_choice
 PATHS = ("auto", "kernels", "plain")
 LONGEST_SHORT = 2048
 """Lists up to this long are sorted inside a kernel."""
+LONGEST_FEW = 16_384
+"""A whole loss of lists up to this long is one launch where there are few items: other ways start more than they do."""
+FEW_ITEMS = 1 << 18
 MOST_ROWS_OF_LONG = 64
 """Rows that the kernels for longer lists have; with more, long lists take the plain path."""
 
@@ -69,15 +72,16 @@ def paths_taken() -> Iterator[list[str]]:
         _choice.taken = before
 
 
-def take_kernels(scores: Tensor, rows: int, longest: int) -> bool:
+def take_kernels(scores: Tensor, rows: int, longest: int, *, whole: bool = False) -> bool:
     """Whether kernels serve these lists, which is noted.
 
     Args:
         scores: of any layout.
         rows: how many ranks are wanted.
         longest: the length of the longest list, or an upper bound.
+        whole: of a whole loss; see :func:`one_launch`.
     """
-    short = longest <= LONGEST_SHORT
+    short = one_launch(scores, longest) if whole else longest <= LONGEST_SHORT
     served = (
         may_take_kernels(scores)
         and scores.dtype == torch.float32
@@ -86,6 +90,14 @@ def take_kernels(scores: Tensor, rows: int, longest: int) -> bool:
     )
     _note(("short kernels" if short else "long kernels") if served else "plain")
     return served
+
+
+def one_launch(scores: Tensor, longest: int) -> bool:
+    """Whether the loss of these lists is worked out in one launch. In a graph, several cost no more than one."""
+    if longest <= LONGEST_SHORT:
+        return True
+    few = longest <= LONGEST_FEW and scores.numel() <= FEW_ITEMS
+    return few and not (scores.is_cuda and torch.cuda.is_current_stream_capturing())
 
 
 def may_take_kernels(scores: Tensor) -> bool:

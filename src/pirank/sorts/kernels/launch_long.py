@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pirank.sorts.base import length_times_spread
 from pirank.sorts.kernels import long
-from pirank.sorts.kernels.layout import Layout, Linear, rows_at_once
+from pirank.sorts.kernels.layout import Layout, Linear, rows_at_once, tickets
 
 _LEAST_CHUNK, _MOST_CHUNK = 1024, 8192
 # Programs that keep a large device busy.
@@ -221,8 +221,7 @@ class _Passes:
         )
         prefix = total
         if not self.soft:
-            # Zeros where no row reaches: tie groups may end there.
-            prefix = torch.zeros_like(self.ordered)
+            prefix = torch.empty_like(self.ordered)
             long.prefix_of_chunks[self.chunks.grid](
                 rises=self.rises,
                 total=total,
@@ -269,7 +268,9 @@ def forward(
     """As :func:`pirank.sorts.kernels.launch_short.forward`."""
     ordered, order = sorted_keys(scores, mask, offsets)
     channels = Layout.of(values, offsets, 0).channels
-    passes = _Passes(ordered, order, _lengths(scores, mask, offsets), offsets, temperatures, k, channels, soft)
+    passes = _Passes(
+        ordered, order, _lengths(scores, mask, offsets), offsets, temperatures, k, channels, soft
+    )
     ordered_values, partial = passes.sums(values)
     row_sums = ordered.new_empty(passes.lists, k)
     shift = ordered.new_empty(passes.lists, channels, k)
@@ -342,7 +343,7 @@ def linear(
     ordered_values, partial = passes.sums(labels, metric.gain, metric.threshold)
     row_sums, shift, by_ranked = (ordered.new_empty(lists, k) for _ in range(3))
     losses = ordered.new_empty(2, lists)
-    mean, totals = ordered.new_empty(()), ordered.new_zeros(2)
+    mean, share = ordered.new_empty(()), ordered.new_empty(())
     long.losses_of_lists[(lists,)](
         ordered_values=ordered_values,
         partial=partial,
@@ -354,7 +355,8 @@ def linear(
         sums=sums,
         losses=losses,
         mean=mean,
-        totals=totals,
+        share=share,
+        ticket=tickets(ordered.device),
         list_size=passes.longest,
         k=k,
         chunks=chunks.most,
@@ -375,7 +377,7 @@ def linear(
     gradient = ordered.new_empty(0)
     if pull:
         gradient, _ = passes.gradient(by_ranked, ordered_values, row_sums, shift, False)
-    return mean, losses, totals, gradient
+    return mean, losses, share, gradient
 
 
 def _lengths(scores: Tensor, mask: Tensor | None, offsets: Tensor | None) -> Tensor:

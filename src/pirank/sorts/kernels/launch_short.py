@@ -8,22 +8,28 @@ import torch
 from torch import Tensor
 
 from pirank.sorts.kernels import short
-from pirank.sorts.kernels.layout import Layout, Linear, rows_at_once
+from pirank.sorts.kernels.layout import Layout, Linear, rows_at_once, tickets
 
-# Elements of a tile for each thread: enough to be busy, few enough for its registers.
-_TILE_A_THREAD, _WIDE_A_THREAD = 16, 4
+# With more lists than this, a list is given fewer threads, so that more lists are worked on at a time.
+_MANY_LISTS = 256
+_REGISTERS = 128
 
 
-def _sizes(longest: int, k: int) -> dict[str, Any]:
+def _sizes(lists: int, longest: int, k: int) -> dict[str, Any]:
+    """How a list is shared out to the threads of its program, from timings on an H200."""
     rows = rows_at_once(min(k, longest))
-    warps = 4 if longest <= 512 else 8 if longest <= 4096 else 16
+    warps = 4 if lists > _MANY_LISTS else 8 if longest <= 512 else 16
+    if rows > 16:
+        warps = 8
+    tile = 32 * warps * (16 if warps == 4 or rows > 16 else 8) // rows
+    more = {"maxnreg": _REGISTERS} if rows == 16 else {}
     return {
         "ROWS": rows,
-        "TILE": _TILE_A_THREAD * 32 * warps // rows,
-        "WIDE": _WIDE_A_THREAD * 32 * warps,
+        "TILE": tile,
+        "WIDE": 64 * warps,
         "SEVERAL": min(k, longest) > rows,
         "num_warps": warps,
-    }
+    } | more
 
 
 def forward(
@@ -74,7 +80,7 @@ def forward(
         RELATIVE=relative,
         PER_LIST=temperatures is not None,
         SOFT=soft,
-        **_sizes(layout.longest, k),
+        **_sizes(layout.lists, layout.longest, k),
     )
     return ranked, order, ordered, ordered_values, used, row_sums, shift
 
@@ -121,7 +127,7 @@ def backward(
         MASKED=mask is not None,
         SOFT=soft,
         VALUES=with_values,
-        **_sizes(layout.longest, k),
+        **_sizes(layout.lists, layout.longest, k),
     )
     return gradient, by_value
 
@@ -139,13 +145,13 @@ def linear(
     soft: bool,
     pull: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The mean loss, one loss a list and 1 where it counts, one over the mean's lists, and the losses' gradients."""
+    """The mean loss; one loss a list, and 1 where it counts; one over the number of the mean's lists; the gradients."""
     k, items = metric.weights.numel(), scores.numel()
     lists = scores.shape[0] if offsets is None else offsets.shape[0] - 1
     # Keys, twice two numbers; order, scores and values in order.
     scratch = scores.new_empty(7 * items + (lists * k if soft else 0))
     losses = scores.new_empty(2, lists)
-    mean, totals = scores.new_empty(()), scores.new_zeros(2)
+    mean, share = scores.new_empty(()), scores.new_empty(())
     gradient = torch.empty_like(scores) if pull else scores.new_empty(0)
     short.linear_short[(lists,)](
         scores,
@@ -157,7 +163,8 @@ def linear(
         scratch,
         losses,
         mean,
-        totals,
+        share,
+        tickets(scores.device),
         gradient,
         longest,
         items,
@@ -178,9 +185,9 @@ def linear(
         HARD=metric.hard,
         EVERY=metric.every,
         PULL=pull,
-        **_sizes(longest, k),
+        **_sizes(lists, longest, k),
     )
-    return mean, losses, totals, gradient
+    return mean, losses, share, gradient
 
 
 def _keys(scores: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 import triton
 from torch import Tensor
 
@@ -62,6 +63,22 @@ class Linear:
     direction: float
     hard: bool
     every: bool
+
+
+_tickets: dict[tuple[torch.device, int], Tensor] = {}
+
+
+def tickets(device: torch.device) -> Tensor:
+    """A zero with which the programs of a launch are counted, and which the last of them sets back.
+
+    Launches on one stream follow one another and share it; a graph, which may be replayed on any, has its own.
+    """
+    if device.type != "cuda" or torch.cuda.is_current_stream_capturing():
+        return torch.zeros(1, dtype=torch.int32, device=device)
+    key = device, torch.cuda.current_stream(device).cuda_stream
+    if key not in _tickets:
+        _tickets[key] = torch.zeros(1, dtype=torch.int32, device=device)
+    return _tickets[key]
 
 
 def rows_at_once(k: int) -> int:

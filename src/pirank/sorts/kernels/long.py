@@ -1,6 +1,6 @@
 """Kernels for long lists, sorted beforehand: a program for every few thousand items.
 
-Forward, how high G stands at each item and what the chunk's values can be at most, then what each chunk weighs, then the
+Forward, how high G stands at each item and the greatest values of each chunk, then what each chunk weighs, then the
 rows; backward, what pulls at each item, then the prefix sums of that, then the gradient. A chunk that no row reaches is
 left out. The rows, at most 64, stand before the first chunk. Sums over chunks are taken in their order, by one program:
 the same bits in every run.
@@ -13,18 +13,17 @@ import triton.language as tl
 
 from pirank.sorts.kernels.rows import (
     LIMIT,
-    any_below,
     drops_inside,
     drops_of_column,
-    drops_past,
     in_temperatures,
     pull_inside,
-    put_pull,
-    sign_of,
+    put_pull_past,
     sums_inside,
     tie_bounds,
+    weights_past,
 )
-from pirank.sorts.kernels.short import mean_of, value_of
+from pirank.sorts.kernels.short import mean_of
+from pirank.sorts.kernels.values import value_of, values_at, weighed_bests, write_bests
 
 # Chunks whose sums are added up at a time.
 _MANY = tl.constexpr(1024)
@@ -107,43 +106,13 @@ def heights_of_chunks(
         tl.store(rises + first_chunk + chunk, total)
 
 
-@triton.jit
-def _value_at(labels, mask, place, end, threshold, MASKED: tl.constexpr, GAIN: tl.constexpr):
-    """The values of some items, 0 where there is none, and whether their labels are above the threshold."""
-    present = place < end
-    if MASKED:
-        present = present & (tl.load(mask + place, mask=present, other=0) != 0)
-    label = tl.load(labels + place, mask=present, other=0.0)
-    return tl.where(present, value_of(label, threshold, GAIN), 0.0), present & (label > threshold)
-
-
-@triton.jit
-def _next_best(
-    labels, mask, below, begin, end, threshold, WIDE: tl.constexpr, MASKED: tl.constexpr, GAIN: tl.constexpr
-):
-    """The greatest of some values that are less than ``below``, at least 0, and how many are equal to it."""
-    best, count = tl.zeros([WIDE], tl.float32), tl.zeros([WIDE], tl.int32)
-    at = begin
-    while at < end:
-        value, _ = _value_at(labels, mask, at + tl.arange(0, WIDE), end, threshold, MASKED, GAIN)
-        open = value < below
-        count = tl.where(open & (value > best), 1, count + (open & (value == best)).to(tl.int32))
-        best = tl.where(open, tl.maximum(best, value), best)
-        at += WIDE
-    greatest = tl.max(best, 0)
-    return greatest, tl.sum(tl.where(best == greatest, count, 0), 0)
-
-
 @triton.jit(do_not_specialize=["k", "list_size"])
 def bests_of_chunks(
     labels, mask, lengths, offsets, chunk_lists, first_chunks, bests, sums, list_size, k, threshold,
     CHUNK: tl.constexpr, WIDE: tl.constexpr, FLAT: tl.constexpr, MASKED: tl.constexpr,
     GAIN: tl.constexpr, IDEAL: tl.constexpr,
 ):  # fmt: skip
-    """Of each chunk the k greatest values, the sum of all, and whether a label is above the threshold.
-
-    There are few grades: values are looked for one after the other, with how often each is there.
-    """
+    """Of each chunk the k greatest values, the sum of all, and whether a label is above the threshold."""
     which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
     if which >= 0:
         begin = chunk * CHUNK
@@ -158,7 +127,7 @@ def bests_of_chunks(
         found = 0
         at = begin
         while at < end:
-            value, above = _value_at(labels, mask, at + tl.arange(0, WIDE), end, threshold, MASKED, GAIN)
+            value, above = values_at(labels, mask, at + tl.arange(0, WIDE), end, threshold, MASKED, GAIN)
             found = tl.maximum(found, tl.max(above.to(tl.int32), 0))
             total += value
             at += WIDE
@@ -166,31 +135,7 @@ def bests_of_chunks(
         tl.store(sums + 2 * at_chunk, tl.sum(total.to(tl.float64), 0))
         tl.store(sums + 2 * at_chunk + 1, found.to(tl.float64))
         if IDEAL:
-            filled = 0
-            below = float("inf")
-            slot = tl.arange(0, _FEW)
-            while filled < k:
-                best, count = _next_best(labels, mask, below, begin, end, threshold, WIDE, MASKED, GAIN)
-                count = tl.where(best > 0, tl.minimum(count, k - filled), k - filled)
-                tl.store(bests + at_chunk * k + filled + slot, tl.zeros([_FEW], tl.float32) + best, mask=slot < count)
-                filled += count
-                below = best
-
-
-@triton.jit
-def _ideal_of(bests, weights, candidates, k, WIDE: tl.constexpr):
-    """The most that the weighted sum of a list's values can be, from the greatest values of its chunks."""
-    total = 0.0
-    filled = 0
-    below = float("inf")
-    slot = tl.arange(0, _FEW)
-    while filled < k:
-        best, count = _next_best(bests, bests, below, 0, candidates, 0.0, WIDE, False, "same")
-        count = tl.where(best > 0, tl.minimum(count, k - filled), k - filled)
-        total += best * tl.sum(tl.load(weights + filled + slot, mask=slot < count, other=0.0), 0)
-        filled += count
-        below = best
-    return total
+            write_bests(labels, mask, bests + at_chunk * k, begin, end, k, threshold, WIDE, MASKED, GAIN)
 
 
 @triton.jit
@@ -227,6 +172,7 @@ def sums_of_chunks(
             if chunk == 0:
                 _gather(unsorted, order, kept, 0, rows, threshold, WIDE, GAIN)
             held, moves = tl.zeros([ROWS, TILE], tl.float32), tl.zeros([ROWS, TILE], tl.float32)
+            away = tl.zeros([ROWS], tl.float32)
             if reached:
                 _gather(unsorted, order, kept, rows + begin, rows + end, threshold, WIDE, GAIN)
                 tl.debug_barrier()
@@ -235,6 +181,7 @@ def sums_of_chunks(
                 own = value_of(tl.load(unsorted + place, mask=row < rows, other=0.0), threshold, GAIN)
                 drops = drops_inside(scores, 0, rows, temperature, ROWS, SOFT)
                 at_anchor = drops_of_column(drops, row, rows - 1)
+                reference = tl.load(kept + rows + begin)
                 at = rows + begin
                 while at < rows + end:
                     rank = at + tl.arange(0, TILE)
@@ -244,16 +191,17 @@ def sums_of_chunks(
                     far = here
                     if not SOFT:
                         far = tl.load(heights + rank, mask=there, other=0.0) + carry.to(tl.float32)
-                    past = drops_past(
-                        scores, tl.where(row < rows, row, -1), rows - 1, at_anchor, far, here, temperature, SOFT
+                    weight = weights_past(
+                        scores, row, rows, rows - 1, at_anchor, far, here, there, temperature, SOFT
                     )  # fmt: skip
-                    weight = tl.where((row < rows)[:, None] & there[None, :], tl.exp(-past), 0.0)
                     held += weight
-                    moves += weight * (value[None, :] - own[:, None])
+                    moves += weight * (value - reference)[None, :]
                     at += TILE
+                away = reference - own
+            gained = tl.sum(held, 1)
             if channel == 0:
-                tl.store(partial + row, tl.sum(held, 1))
-            tl.store(partial + (1 + channel) * ROWS + row, tl.sum(moves, 1))
+                tl.store(partial + row, gained)
+            tl.store(partial + (1 + channel) * ROWS + row, tl.sum(moves, 1) + away * gained)
 
 
 @triton.jit
@@ -315,7 +263,7 @@ def rows_of_lists(
 @triton.jit(do_not_specialize=["k", "list_size", "chunks", "lists"])
 def losses_of_lists(
     ordered, ordered_values, lengths, offsets, first_chunks, used, partial, row_sums, shift, by_ranked,
-    weights, bests, sums, losses, mean, totals, list_size, k, chunks, lists, at_most, upper, direction,
+    weights, bests, sums, losses, mean, share, ticket, list_size, k, chunks, lists, at_most, upper, direction,
     ROWS: tl.constexpr, WIDE: tl.constexpr, FLAT: tl.constexpr, SOFT: tl.constexpr, PER: tl.constexpr,
     HARD: tl.constexpr, EVERY: tl.constexpr,
 ):  # fmt: skip
@@ -343,7 +291,7 @@ def losses_of_lists(
         at += WIDE
     normaliser = at_most
     if PER == "ideal":
-        normaliser = _ideal_of(bests + first_chunk * k, weights, chunks * k, k, WIDE)
+        normaliser, _ = weighed_bests(bests + first_chunk * k, weights, chunks * k, k, k, WIDE)
     elif PER == "values":
         normaliser = tl.minimum(value.to(tl.float32), at_most)
     elif PER == "items":
@@ -360,7 +308,7 @@ def losses_of_lists(
     tl.store(by_ranked + at_row, wanted, mask=row < k)
     tl.store(losses + which, tl.where(found > 0, loss, 0.0))
     tl.store(losses + lists + which, found.to(tl.float32))
-    mean_of(losses, mean, totals, lists, EVERY)
+    mean_of(losses, mean, share, ticket, lists, EVERY)
 
 
 @triton.jit(do_not_specialize=["k", "list_size", "value_channel"])
@@ -412,18 +360,12 @@ def pull_of_chunks(
                     far = here
                     if not SOFT:
                         far = tl.load(heights + rank, mask=there, other=0.0) + carry.to(tl.float32)
-                    past = drops_past(
-                        scores, tl.where(row < rows, row, -1), rows - 1, at_anchor, far, here, temperature, SOFT
+                    weight = weights_past(
+                        scores, row, rows, rows - 1, at_anchor, far, here, there, temperature, SOFT
                     )  # fmt: skip
-                    weight = tl.where((row < rows)[:, None] & there[None, :], tl.exp(-past), 0.0)
-                    sign, leave_below = 1.0, 1.0
-                    if SOFT:
-                        mine = tl.load(scores + row, mask=row < rows, other=0.0)
-                        sign = sign_of(mine[:, None], here[None, :])
-                        leave_below = any_below(scores, mine, length)
-                    by_row, u = put_pull(
-                        weight, value[None, :] - own[:, None], away, pulled, sign, leave_below, row, rank, there,
-                        total, tilt, by_value, by_row, channel > 0, SOFT, VALUES,
+                    by_row, u = put_pull_past(
+                        scores, weight, value, own, away, pulled, row, rows - 1, rank, here, there, length,
+                        total, tilt, by_value, by_row, rows, channel > 0, SOFT, VALUES,
                     )  # fmt: skip
                     sum_of_pull += u
                     at += TILE
@@ -486,6 +428,12 @@ def gradient_of_chunks(
         carry = _carry_at(scores, rises, first_chunk, chunk, rows, begin, end, temperature, SOFT)
         at = tl.where(chunk == 0, 0, rows + begin)
         stop = tl.where((carry < LIMIT) & (begin < end), rows + end, tl.where(chunk == 0, rows, 0))
+        # Past what rows reach C is 0 and not written down. A tie group that goes on past the next chunk is reached as
+        # far as it goes: G does not rise in it.
+        known = length
+        if not SOFT:
+            after = carry + tl.load(rises + first_chunk + chunk)
+            known = tl.where(after < LIMIT, length, stop)
         row = tl.arange(0, ROWS)
         by_row = tl.zeros([ROWS], tl.float32)
         if SOFT:
@@ -503,7 +451,7 @@ def gradient_of_chunks(
                 shared = tl.sum(tl.where(holds, by_row[:, None], 0.0), 0)
                 by_score = pulled + shared / (high - low + 1).to(tl.float32)
             else:
-                around = tl.load(prefix + high, mask=there, other=0.0)
+                around = tl.load(prefix + high, mask=there & (high < known), other=0.0)
                 around += tl.load(prefix + low - 1, mask=there & (low > 0), other=0.0)
                 lean = tl.load(tilt + rank, mask=there, other=0.0)
                 by_score = 2 * lean + (low + high - 2 * rank).to(tl.float32) * pulled + around

@@ -1,8 +1,8 @@
 """The device code of a sort within one program, by memory that its threads share through the cache.
 
-Lists are cut into runs of :data:`RUN`, in which every item counts how many stand before it; then runs are merged two by
-two, every item looking up its place in the other run. All loops run as far as a list is long: one compiled kernel serves
-every length.
+Lists are cut into runs of :data:`RUN`, in which every item counts how many stand before it; then runs are merged two
+by two, every item looking up its place in the other run. All loops run as far as a list is long: one compiled kernel
+serves every length.
 """
 
 from __future__ import annotations

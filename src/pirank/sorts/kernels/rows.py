@@ -22,6 +22,7 @@ import triton.language as tl
 FAR = tl.constexpr(1e6)
 # The drop past which a weight is below float32's smallest normal number.
 LIMIT = tl.constexpr(87.4)
+_LOG2_E = tl.constexpr(1.4426950408889634)
 
 
 @triton.jit
@@ -58,23 +59,41 @@ def drops_of_column(drops, row, column):
 
 
 @triton.jit
-def drops_past(scores, row, anchor, at_anchor, far, here, temperature, SOFT: tl.constexpr):
-    """c_i(r) of items past a block's end, ``[ROWS, TILE]``, from their scores and how far G has risen to them."""
+def weights_past(scores, row, stop, anchor, at_anchor, far, here, there, temperature, SOFT: tl.constexpr):
+    """e_i(r) of items past a block's end, ``[ROWS, TILE]``, from their scores and how far G has risen to them.
+
+    This is what most of the time goes into: NeuralSort's weight is a power of two of a sum and a product.
+    """
     if SOFT:
-        own = tl.load(scores + row, mask=row >= 0, other=0.0)
+        own = tl.load(scores + row, mask=row < stop, other=0.0)
         drops = in_temperatures(tl.abs(own[:, None] - here[None, :]), temperature)
+        weight = tl.where((row < stop)[:, None] & there[None, :], tl.exp(-drops), 0.0)
     else:
         distance = in_temperatures(tl.abs(tl.load(scores + anchor) - here), temperature)
         lean = (2 * tl.abs(row - anchor)).to(tl.float32)
-        drops = at_anchor[:, None] + far[None, :] + lean[:, None] * distance[None, :]
-    return drops
+        from_row = tl.where(row < stop, at_anchor * -_LOG2_E, float("-inf"))
+        from_item = tl.where(there, far * -_LOG2_E, float("-inf"))
+        weight = tl.exp2(
+            from_row[:, None] + from_item[None, :] + lean[:, None] * (distance * -_LOG2_E)[None, :]
+        )
+    return weight
 
 
 @triton.jit
-def drops_beyond(
-    scores, row, anchor, at_anchor, steps, there, carry, temperature, TOWARDS: tl.constexpr, SOFT: tl.constexpr
+def weights_beyond(
+    scores,
+    row,
+    stop,
+    anchor,
+    at_anchor,
+    steps,
+    there,
+    carry,
+    temperature,
+    TOWARDS: tl.constexpr,
+    SOFT: tl.constexpr,
 ):
-    """c_i(r) of the items ``steps`` beyond a block's end, ``[ROWS, TILE]``, their columns, and the new carry.
+    """e_i(r) of the items ``steps`` beyond a block's end, ``[ROWS, TILE]``, their columns, and the new carry.
 
     ``TOWARDS`` is 1 for the items to the right of the anchor, −1 for those to its left. The carry is a lower bound of
     what all further items drop.
@@ -91,8 +110,8 @@ def drops_beyond(
         rise = gap * (2 * steps + 1).to(tl.float32)
         far = carry.to(tl.float32) + tl.cumsum(rise, 0)
         carry += tl.sum(rise, 0).to(tl.float64)
-    drops = drops_past(scores, row, anchor, at_anchor, far, here, temperature, SOFT)
-    return drops, column, carry
+    weight = weights_past(scores, row, stop, anchor, at_anchor, far, here, there, temperature, SOFT)
+    return weight, column, carry
 
 
 @triton.jit
@@ -114,20 +133,20 @@ def sums_beyond(
     row = first + tl.arange(0, ROWS)
     # Added up place by place, and over the places at the end: threads need not meet in every tile.
     held, moves = tl.zeros([ROWS, TILE], tl.float32), tl.zeros([ROWS, TILE], tl.float32)
+    reference = tl.load(values + anchor)
     at = begin
     while (at < end) & (carry < LIMIT):
         steps = at + tl.arange(0, TILE)
         there = steps < end
-        drops, column, carry = drops_beyond(
-            scores, tl.where(row < stop, row, -1), anchor, at_anchor, steps, there, carry, temperature,
-            TOWARDS, SOFT,
+        weight, column, carry = weights_beyond(
+            scores, row, stop, anchor, at_anchor, steps, there, carry, temperature, TOWARDS, SOFT
         )  # fmt: skip
-        weight = tl.where((row < stop)[:, None] & there[None, :], tl.exp(-drops), 0.0)
         value = tl.load(values + column, mask=there, other=0.0)
         held += weight
-        moves += weight * (value[None, :] - own[:, None])
+        moves += weight * (value - reference)[None, :]
         at += TILE
-    return mass + tl.sum(held, 1), moved + tl.sum(moves, 1)
+    gained = tl.sum(held, 1)
+    return mass + gained, moved + (tl.sum(moves, 1) + (reference - own) * gained)
 
 
 @triton.jit
@@ -221,6 +240,31 @@ def pull_inside(
 
 
 @triton.jit
+def put_pull_past(
+    scores, weight, value, own, shift, scaled, row, anchor, column, here, there, length, total, tilt, by_value, by_row,
+    stop, ADD: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
+):  # fmt: skip
+    """As :func:`put_pull`, of items past the block's end; NeuralSort's r − i is taken in two parts, to the anchor."""
+    if SOFT:
+        mine = tl.load(scores + row, mask=row < stop, other=0.0)
+        by_row, added = put_pull(
+            weight, value[None, :] - own[:, None], shift, scaled, sign_of(mine[:, None], here[None, :]),
+            any_below(scores, mine, length), row, column, there, total, tilt, by_value, by_row, ADD, SOFT, VALUES,
+        )  # fmt: skip
+    else:
+        pull = weight * scaled[:, None]
+        u = pull * (value[None, :] - (own + shift)[:, None])
+        added = tl.sum(u, 0)
+        between = (anchor - row).to(tl.float32)
+        lean = (column - anchor).to(tl.float32) * added + tl.sum(u * between[:, None], 0)
+        _put(tilt + column, lean, there, ADD)
+        _put(total + column, added, there, ADD)
+        if VALUES:
+            _put(by_value + column, tl.sum(pull, 0), there, ADD)
+    return by_row, added
+
+
+@triton.jit
 def pull_beyond(
     scores, values, own, first, stop, length, anchor, at_anchor, begin, end, carry, temperature, shift, scaled,
     total, tilt, by_value, by_row,
@@ -233,21 +277,16 @@ def pull_beyond(
     while (at < end) & (carry < LIMIT):
         steps = at + tl.arange(0, TILE)
         there = steps < end
-        drops, column, carry = drops_beyond(
-            scores, tl.where(row < stop, row, -1), anchor, at_anchor, steps, there, carry, temperature,
-            TOWARDS, SOFT,
+        weight, column, carry = weights_beyond(
+            scores, row, stop, anchor, at_anchor, steps, there, carry, temperature, TOWARDS, SOFT
         )  # fmt: skip
-        weight = tl.where((row < stop)[:, None] & there[None, :], tl.exp(-drops), 0.0)
         value = tl.load(values + column, mask=there, other=0.0)
-        sign, leave_below = 1.0, 1.0
+        here = value
         if SOFT:
-            mine = tl.load(scores + row, mask=row < stop, other=0.0)
             here = tl.load(scores + column, mask=there, other=0.0)
-            sign = sign_of(mine[:, None], here[None, :])
-            leave_below = any_below(scores, mine, length)
-        by_row, _ = put_pull(
-            weight, value[None, :] - own[:, None], shift, scaled, sign, leave_below, row, column, there, total, tilt,
-            by_value, by_row, ADD, SOFT, VALUES,
+        by_row, _ = put_pull_past(
+            scores, weight, value, own, shift, scaled, row, anchor, column, here, there, length, total, tilt,
+            by_value, by_row, stop, ADD, SOFT, VALUES,
         )  # fmt: skip
         at += TILE
     return by_row

@@ -11,12 +11,15 @@ import triton.language as tl
 
 from pirank.sorts.kernels.order import key_of, key_of_nothing, number_in, place_in, sort_keys
 from pirank.sorts.kernels.rows import pull_of_rows, sums_of_rows, tie_bounds
+from pirank.sorts.kernels.values import value_of, weighed_bests
 
 _TINY = tl.constexpr(1.1754943508222875e-38)
 _EPS = tl.constexpr(1.1920928955078125e-07)
 _MOST = tl.constexpr(3.4028234663852886e38)
 # Losses that are added up at a time.
 _MANY = tl.constexpr(1024)
+# Different values that are looked for before all are sorted.
+_GRADES = tl.constexpr(8)
 
 
 @triton.jit
@@ -32,9 +35,7 @@ def list_bounds(offsets, which, list_size, FLAT: tl.constexpr):
 
 
 @triton.jit
-def sort_list(
-    scores, mask, keys, spare, order, ordered, width, WIDE: tl.constexpr, MASKED: tl.constexpr
-):
+def sort_list(scores, mask, keys, spare, order, ordered, width, WIDE: tl.constexpr, MASKED: tl.constexpr):
     """Put a list in descending order, ties as they came, absent items last; returns how many are there.
 
     ``order`` and ``ordered`` are written.
@@ -98,16 +99,6 @@ def temperature_of(
 
 
 @triton.jit
-def value_of(label, threshold, GAIN: tl.constexpr):
-    """What a metric ranks: the label, 2^label − 1, or whether the label is above a threshold."""
-    if GAIN == "exp2":
-        label = tl.exp2(label) - 1
-    elif GAIN == "above":
-        label = tl.where(label > threshold, 1.0, 0.0)
-    return label
-
-
-@triton.jit
 def gather_values(
     labels, order, ordered_values, length, width, threshold, WIDE: tl.constexpr, GAIN: tl.constexpr
 ):
@@ -128,31 +119,35 @@ def gather_values(
 
 @triton.jit
 def ideal_of(values, weights, keys, spare, length, k, WIDE: tl.constexpr):
-    """The most that the weighted sum of a list's values can be."""
-    at = 0
-    while at < length:
-        rank = at + tl.arange(0, WIDE)
-        value = tl.load(values + rank, mask=rank < length, other=0.0)
-        tl.store(keys + rank, key_of(value, rank), mask=rank < length)
-        at += WIDE
-    best = sort_keys(keys, spare, length, WIDE)
-    total = tl.zeros([WIDE], tl.float32)
+    """The most that the weighted sum of a list's values can be.
+
+    Where there are few grades the greatest values are found sooner than all are sorted.
+    """
     rows = tl.minimum(k, length)
-    at = 0
-    while at < rows:
-        rank = at + tl.arange(0, WIDE)
-        value = number_in(tl.load(best + rank, mask=rank < rows, other=0))
-        weight = tl.load(weights + rank, mask=rank < rows, other=0.0)
-        total += tl.where(rank < rows, value * weight, 0.0)
-        at += WIDE
+    ideal, filled = weighed_bests(values, weights, length, rows, _GRADES, WIDE)
+    if filled < rows:
+        at = 0
+        while at < length:
+            rank = at + tl.arange(0, WIDE)
+            value = tl.load(values + rank, mask=rank < length, other=0.0)
+            tl.store(keys + rank, key_of(value, rank), mask=rank < length)
+            at += WIDE
+        best = sort_keys(keys, spare, length, WIDE)
+        total = tl.zeros([WIDE], tl.float32)
+        at = 0
+        while at < rows:
+            rank = at + tl.arange(0, WIDE)
+            value = number_in(tl.load(best + rank, mask=rank < rows, other=0))
+            weight = tl.load(weights + rank, mask=rank < rows, other=0.0)
+            total += tl.where(rank < rows, value * weight, 0.0)
+            at += WIDE
+        ideal = tl.sum(total, 0)
     tl.debug_barrier()
-    return tl.sum(total, 0)
+    return ideal
 
 
 @triton.jit
-def normaliser_of(
-    values, weights, keys, spare, length, k, at_most, WIDE: tl.constexpr, PER: tl.constexpr
-):
+def normaliser_of(values, weights, keys, spare, length, k, at_most, WIDE: tl.constexpr, PER: tl.constexpr):
     """What a linear metric is divided by: the most it can be, the sum of the values, the number of items, or 1."""
     normaliser = at_most
     if PER == "ideal":
@@ -277,13 +272,14 @@ def sums_in(keys, spare, width):
 
 
 @triton.jit
-def mean_of(losses, mean, totals, lists, EVERY: tl.constexpr):
+def mean_of(losses, mean, share, ticket, lists, EVERY: tl.constexpr):
     """The mean of the losses of the lists that count, by the last program to come here, and one over their number.
 
-    The losses are added in their order, whoever adds them: the same bits in every run.
+    The losses are added in their order, whoever adds them: the same bits in every run. The ticket is 0 before it and
+    after it.
     """
     tl.debug_barrier()
-    before = tl.atomic_add(totals.to(tl.pointer_type(tl.int32)), 1, sem="acq_rel")
+    before = tl.atomic_add(ticket, 1, sem="acq_rel")
     if before == lists - 1:
         loss, count = tl.zeros([_MANY], tl.float32), tl.zeros([_MANY], tl.float32)
         at = 0
@@ -296,7 +292,8 @@ def mean_of(losses, mean, totals, lists, EVERY: tl.constexpr):
         if EVERY:
             number = lists.to(tl.float32)
         tl.store(mean, tl.div_rn(tl.sum(loss, 0), number))
-        tl.store(totals + 1, tl.div_rn(1.0, number))
+        tl.store(share, tl.div_rn(1.0, number))
+        tl.store(ticket, 0)
 
 
 @triton.jit(do_not_specialize=["k", "list_size", "items", "value_channel"])
@@ -415,14 +412,14 @@ def backward_short(
 
 @triton.jit(do_not_specialize=["k", "list_size", "items", "lists"])
 def linear_short(
-    scores, labels, mask, offsets, temperatures, weights, scratch, losses, mean, totals, gradient,
+    scores, labels, mask, offsets, temperatures, weights, scratch, losses, mean, share, ticket, gradient,
     list_size, items, lists, k, temperature, threshold, at_most, upper, direction,
     ROWS: tl.constexpr, TILE: tl.constexpr, WIDE: tl.constexpr,
     FLAT: tl.constexpr, MASKED: tl.constexpr, RELATIVE: tl.constexpr, PER_LIST: tl.constexpr,
     SOFT: tl.constexpr, GAIN: tl.constexpr, PER: tl.constexpr, HARD: tl.constexpr, EVERY: tl.constexpr,
     SEVERAL: tl.constexpr, PULL: tl.constexpr,
 ):  # fmt: skip
-    """The loss of each list by a metric Σ_j weights_j r_j / normaliser, its gradient, and the losses' mean, in one pass.
+    """The loss of each list by a metric Σ_j weights_j r_j / normaliser, its gradient, and the losses' mean, in one go.
 
     The loss is upper + direction · metric, 0 with a gradient of 0 where no item is relevant. HARD reports the metric
     of the hard sort; the gradient stays that of the relaxed one. Without PULL there is no gradient. The scratch holds
@@ -482,4 +479,4 @@ def linear_short(
             ordered, order, total, tilt, prefix, by_row, gradient, length, width, rows, temperature, counted > 0,
             ROWS, TILE, WIDE, SOFT,
         )  # fmt: skip
-    mean_of(losses, mean, totals, lists, EVERY)
+    mean_of(losses, mean, share, ticket, lists, EVERY)
