@@ -75,7 +75,7 @@ def measured() -> Iterator[dict[str, Any]]:
             grad = wide.grad[mask] if name == "padded kernels" else scores.grad
             error = relative_error(grad, expected)
             if not error <= 1e-5:
-                print(f"WRONG: {name}, {way}, τ = {temperature:g}: gradient error {error:.1e}", flush=True)
+                raise SystemExit(f"wrong: {name}, {way}, τ = {temperature:g}: gradient error {error:.1e}")
             found[name, way] = (error, extra_megabytes(run) if way == "eager" else "", seconds_a_run(run))
         with use_path("plain"):
             found["padded plain PyTorch", "eager"] = ("", extra_megabytes(plain), seconds_a_run(plain))
