@@ -5,8 +5,7 @@
 
 16 lists, k = 10, float32, unit-variance scores, unless a row says otherwise. ``eager`` is what a program sees that
 calls loss and backward twenty times in a row, ``graph`` the same work replayed as a CUDA graph. Before a size is timed,
-value and gradient are compared with float64: the pairwise definition up to 2,048 items, the exact form above. A wrong
-number ends the run.
+value and gradient are compared with float64: the pairwise definition up to 2,048 items, the exact form above.
 """
 
 from __future__ import annotations
@@ -92,6 +91,60 @@ def check(lists: int, length: int, temperature: float, k: int = K) -> dict[str, 
     found = relative_error(value.detach(), expected.detach()), relative_error(scores.grad, exact.grad)
     if not (found[0] <= VALUE_ERROR and found[1] <= GRADIENT_ERROR):
         raise SystemExit(f"wrong: {length} items, τ = {temperature:g}, k = {k}: errors {found}")
+    return {"value_error": f"{found[0]:.1e}", "gradient_error": f"{found[1]:.1e}"}
+
+
+def plain(loss: Loss) -> Loss:
+    """The same loss in PyTorch's own operations."""
+
+    def run(scores: Tensor, labels: Tensor) -> Tensor:
+        with use_path("plain"):
+            return loss(scores, labels)
+
+    return run
+
+
+def rivals(length: int) -> Iterator[tuple[str, float, Loss, bool]]:
+    """Name, temperature, loss, and whether it can be replayed as a graph."""
+    for temperature in (1.0, 5.0 * length):
+        yield "pirank kernels", temperature, PiRankNDCGLoss(k=K, temperature=temperature), True
+    for depth in (2, 3):
+        yield f"pirank tree, d = {depth}", 1.0, PiRankNDCGLoss(k=K, depth=depth), True
+    yield "pirank in plain PyTorch", 1.0, plain(PiRankNDCGLoss(k=K)), False
+    yield "softmax", 0.0, SoftmaxLoss(), True
+    yield "lambdarank", 0.0, LambdaRankLoss(k=K), False
+    if length <= 10_000:
+        yield "pairwise definition", 1.0, pairwise(1.0), True
+        yield "approx-ndcg", 0.1, ApproxNDCGLoss(), False
+        yield "ones matrix", 1.0, ones_matrix(1.0), False
+    if length <= 2_048:
+        yield "neural-ndcg (Sinkhorn)", 1.0, NeuralNDCGLoss(k=K), False
+
+
+def row_of(name: str, way: str, run: Callable[[], Any], about: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Time a run and say so."""
+    memory = extra_megabytes(run) if way == "eager" else 0.0
+    taken = seconds_a_run(run)
+    row = {"method": name, "way": way, **about, "runs": len(taken), **quantiles(taken)}
+    row |= {"extra_mb": round(memory, 3) if way == "eager" else "", **more}
+    print(*(row[column] for column in ("method", "way", "temperature", "lists", "length", "k", "ms_50", "extra_mb")),
+          *more.values(), flush=True)  # fmt: skip
+    return row
+
+
+def both_ways(
+    name: str, loss: Loss, graph: bool, about: dict[str, Any], **more: Any
+) -> Iterator[dict[str, Any]]:
+    """A loss eager, and replayed as a graph."""
+    scores, labels = batch(about["lists"], about["length"])
+    run = with_gradient(loss, scores, labels)
+    nothing = dict.fromkeys(more, "")
+    try:
+        yield row_of(name, "eager", run, about, **more)
+        if graph:
+            yield row_of(name, "graph", as_graph(run), about, **nothing)
+    except torch.OutOfMemoryError:
+        print(name, about, "does not fit into the memory", flush=True)
 
 
 def measured(lengths: tuple[int, ...]) -> Iterator[dict[str, Any]]:
