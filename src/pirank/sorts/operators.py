@@ -78,7 +78,6 @@ def _(scores: Tensor, values: Tensor, *rest: Any) -> tuple[Tensor, ...]:
     return torch.empty_like(shift), order, ordered, ordered_values, ordered.new_empty(lists), rows, shift
 
 
-@torch.library.impl("pirank::ranked_values_backward", ["cpu", "cuda"])
 def _ranked_values_backward(
     by_ranked: Tensor,
     mask: Tensor | None,
@@ -103,6 +102,9 @@ def _ranked_values_backward(
     from pirank.sorts.kernels import launch_long
 
     return launch_long.backward(by_ranked, mask, offsets, kept, k, soft, with_values)
+
+
+torch.library.impl("pirank::ranked_values_backward", ["cpu", "cuda"], _ranked_values_backward)
 
 
 @torch.library.register_fake("pirank::ranked_values_backward")

@@ -77,7 +77,8 @@ def weighed_bests(values, weights, count, k, tries, WIDE: tl.constexpr):
     total = 0.0
     filled = 0
     below = float("inf")
-    while (filled < k) & (tries > 0):
+    tried = 0
+    while (filled < k) & (tried < tries):
         best, times = next_best(values, values, below, 0, count, 0.0, WIDE, False, "same")
         upto = tl.where(best > 0, tl.minimum(filled + times, k), k)
         weight = tl.zeros([WIDE], tl.float32)
@@ -89,5 +90,5 @@ def weighed_bests(values, weights, count, k, tries, WIDE: tl.constexpr):
         total += best * tl.sum(weight, 0)
         filled = upto
         below = best
-        tries -= 1
+        tried += 1
     return total, filled
