@@ -34,6 +34,7 @@ import torch
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import DataLoader, Dataset
 
+import pirank
 from measure import machine
 from pirank.data import FixedSizeBatches, RaggedBatches, RankingData, cache, read, write
 
@@ -191,7 +192,7 @@ class Blocks:
 
 def batching(data: RankingData, runs: int) -> list[dict[str, Any]]:
     torch_version = version("torch")
-    own = version("pirank")
+    own = pirank.__version__
     loaders: dict[tuple[str, str], Iterable[Any]] = {
         ("RaggedBatches, 16 queries", own): RaggedBatches(data, batch_size=16),
         ("RaggedBatches, 2,048 documents", own): RaggedBatches(data, documents=2048),
@@ -200,7 +201,11 @@ def batching(data: RankingData, runs: int) -> list[dict[str, Any]]:
         ("memcpy, 16 neighbouring queries", version("numpy")): Blocks(data),
     }
     if torch.cuda.is_available():
-        loaders["RaggedBatches on the GPU, 16 queries", own] = RaggedBatches(data.to("cuda"), batch_size=16)
+        there = data.to("cuda")
+        loaders["RaggedBatches on the GPU, 16 queries", own] = RaggedBatches(there, batch_size=16)
+        for documents in (2048, 16384):
+            name = f"RaggedBatches on the GPU, {documents:,} documents"
+            loaders[name, own] = RaggedBatches(there, documents=documents)
     for workers in (0, 2):
         options: dict[str, Any] = {"batch_size": 16, "shuffle": True, "num_workers": workers}
         where = f"{workers} workers" if workers else "in process"

@@ -280,6 +280,7 @@ def test_kernels_on_the_cpu_need_the_interpreter(monkeypatch):
         pass
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a CUDA device")
 @pytest.mark.parametrize("momentum", [0.1, None])
@@ -301,8 +302,8 @@ def test_kernels_are_replayed_as_a_graph(momentum):
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
         step(norm)
-        torch.cuda.set_sync_debug_mode("error")
         try:
+            torch.cuda.set_sync_debug_mode("error")
             step(norm)
         finally:
             torch.cuda.set_sync_debug_mode("default")

@@ -48,7 +48,7 @@ def test_nothing_waits_for_the_device(length) -> None:
         torch.cuda.set_sync_debug_mode("default")
 
 
-@pytest.mark.parametrize("length", [200, 2_048, 5_000])
+@pytest.mark.parametrize("length", [200, 2_048, 5_000, 20_000])
 def test_replayed_as_a_graph(length) -> None:
     scores, labels = batch(16, length)
     static = scores.clone().requires_grad_()

@@ -93,11 +93,8 @@ def take_kernels(scores: Tensor, rows: int, longest: int, *, whole: bool = False
 
 
 def one_launch(scores: Tensor, longest: int) -> bool:
-    """Whether the loss of these lists is worked out in one launch. In a graph, several cost no more than one."""
-    if longest <= LONGEST_SHORT:
-        return True
-    few = longest <= LONGEST_FEW and scores.numel() <= FEW_ITEMS
-    return few and not (scores.is_cuda and torch.cuda.is_current_stream_capturing())
+    """Whether the loss of these lists is worked out in one launch."""
+    return longest <= LONGEST_SHORT or (longest <= LONGEST_FEW and scores.numel() <= FEW_ITEMS)
 
 
 def may_take_kernels(scores: Tensor) -> bool:

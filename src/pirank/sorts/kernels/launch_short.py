@@ -21,7 +21,7 @@ def _sizes(lists: int, longest: int, k: int) -> dict[str, Any]:
     warps = 4 if lists > _MANY_LISTS else 8 if longest <= 512 else 16
     if rows > 16:
         warps = 8
-    tile = 32 * warps * (16 if warps == 4 or rows > 16 else 8) // rows
+    tile = 32 * warps * (16 if rows > 16 else 8) // rows
     more = {"maxnreg": _REGISTERS} if rows == 16 else {}
     return {
         "ROWS": rows,

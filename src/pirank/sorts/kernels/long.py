@@ -143,7 +143,7 @@ def _gather(labels, order, ordered_values, begin, end, threshold, WIDE: tl.const
     at = begin
     while at < end:
         rank = at + tl.arange(0, WIDE)
-        place = tl.load(order + rank, mask=rank < end, other=0)
+        place = tl.load(order + rank, mask=rank < end, other=0, eviction_policy="evict_first")
         label = tl.load(labels + place, mask=rank < end, other=0.0)
         tl.store(ordered_values + rank, value_of(label, threshold, GAIN), mask=rank < end)
         at += WIDE
@@ -443,7 +443,7 @@ def gradient_of_chunks(
             there = rank < stop
             here = tl.load(scores + rank, mask=there, other=0.0)
             low, high = tie_bounds(scores, here, rank, length, there)
-            pulled = tl.load(total + rank, mask=there, other=0.0)
+            pulled = tl.load(total + rank, mask=there, other=0.0, eviction_policy="evict_first")
             if SOFT:
                 holds = (
                     (row[:, None] >= low[None, :]) & (row[:, None] <= high[None, :]) & (row < rows)[:, None]
@@ -453,9 +453,9 @@ def gradient_of_chunks(
             else:
                 around = tl.load(prefix + high, mask=there & (high < known), other=0.0)
                 around += tl.load(prefix + low - 1, mask=there & (low > 0), other=0.0)
-                lean = tl.load(tilt + rank, mask=there, other=0.0)
+                lean = tl.load(tilt + rank, mask=there, other=0.0, eviction_policy="evict_first")
                 by_score = 2 * lean + (low + high - 2 * rank).to(tl.float32) * pulled + around
-            place = tl.load(order + rank, mask=there, other=0)
+            place = tl.load(order + rank, mask=there, other=0, eviction_policy="evict_first")
             tl.store(gradient + place, tl.div_rn(by_score, temperature), mask=there)
             if VALUES:
                 for channel in tl.static_range(CHANNELS):
