@@ -33,7 +33,7 @@ def gpu_machine() -> dict[str, str]:
     return about | machine()
 
 
-def seconds_a_run(run: Run, *, budget: float = 0.4, at_most: int = 100) -> list[float]:
+def seconds_a_run(run: Run, *, budget: float = 0.2, at_most: int = 50) -> list[float]:
     """Seconds of one run, again and again: several in a row, as in a training, and at the end a wait for the device.
 
     Two samples that do not count come first: kernels are compiled and memory is taken then.

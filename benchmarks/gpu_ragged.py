@@ -97,4 +97,4 @@ if __name__ == "__main__":
     given = parser.parse_args()
     require_gpu()
     where = gpu_machine()
-    write_rows(given.out, [row | where for row in measured()])
+    write_rows(given.out, (row | where for row in measured()))

@@ -90,4 +90,4 @@ if __name__ == "__main__":
     given = parser.parse_args()
     require_gpu()
     where = gpu_machine()
-    write_rows(given.out, [row | where for length in LENGTHS for row in measured(length)])
+    write_rows(given.out, (row | where for length in LENGTHS for row in measured(length)))

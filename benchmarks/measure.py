@@ -6,7 +6,7 @@ import csv
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +57,16 @@ def machine() -> dict[str, str]:
     }
 
 
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    """All rows to a CSV file, in one go."""
+def write_rows(path: Path, rows: Iterable[dict[str, Any]]) -> None:
+    """Rows to a CSV file, each as it comes: what was measured before an interruption is in the ``.partial`` file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     with partial.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+        writer: csv.DictWriter[str] | None = None
+        for row in rows:
+            if writer is None:
+                writer = csv.DictWriter(file, list(row))
+                writer.writeheader()
+            writer.writerow(row)
+            file.flush()
     partial.replace(path)
