@@ -5,9 +5,10 @@
 One run measures everything on the same 200,000 rows of 136 dense features, in lists as long as MSLR-WEB30K's:
 
 - reading the text, against scikit-learn's ``load_svmlight_file``; each in a process of its own, for its peak memory;
-- an epoch of batches, against a ``DataLoader`` over a data set of queries: one that pads 16 queries to the longest, and
-  one that pads or cuts each query to 240 documents as allRank does; in the main process and with two workers; and
-  against the ceiling: the same documents copied in the order they stand in, 16 queries in one piece;
+- an epoch of batches (``blocks``: of neighbours, which copy nothing), against a ``DataLoader`` over a data set of
+  queries: one that pads 16 queries to the longest, and one that pads or cuts each query to 240 documents as allRank
+  does; in the main process and with two workers; and against the ceiling of what copies: the same documents copied in
+  the order they stand in, 16 queries in one piece;
 - opening the cache of a set as large as MSLR-WEB30K's training split, 2,270,296 documents.
 
 Times of the tools are taken in turns, so that a busy machine does not favour one of them.
@@ -193,10 +194,15 @@ class Blocks:
 def batching(data: RankingData, runs: int) -> list[dict[str, Any]]:
     torch_version = version("torch")
     own = pirank.__version__
+    laid = data.shuffled(bucketed=True)  # once, before the first epoch
     loaders: dict[tuple[str, str], Iterable[Any]] = {
         ("RaggedBatches, 16 queries", own): RaggedBatches(data, batch_size=16),
         ("RaggedBatches, 2,048 documents", own): RaggedBatches(data, documents=2048),
         ("RaggedBatches, 16,384 documents", own): RaggedBatches(data, documents=16384),
+        ("RaggedBatches, 16 queries, blocks", own): RaggedBatches(data, batch_size=16, shuffle="blocks"),
+        ("RaggedBatches, 2,048 documents, blocks", own): RaggedBatches(
+            laid, documents=2048, shuffle="blocks"
+        ),
         ("FixedSizeBatches, 16 × 200", own): FixedSizeBatches(data, 200, 16),
         ("memcpy, 16 neighbouring queries", version("numpy")): Blocks(data),
     }

@@ -219,7 +219,9 @@ def draw(rows: list[dict[str, str]]) -> None:
     matplotlib.rcParams["svg.hashsalt"] = "pirank"
     save = {"bbox_inches": "tight", "metadata": {"Date": None}}
 
-    def points(name: str, way: str, against: str, soft: bool | None = None, **fixed: int) -> list[list[float]]:
+    def points(
+        name: str, way: str, against: str, soft: bool | None = None, **fixed: int
+    ) -> list[list[float]]:
         found = []
         for row in rows:
             same = row["method"] == name and row["way"] == way

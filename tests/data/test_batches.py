@@ -34,23 +34,29 @@ def flat_contents(batch: Batch) -> list[tuple[int, list[float]]]:
 def make(kind: str, data: RankingData, **options: Any) -> RaggedBatches | FixedSizeBatches:
     if kind == "fixed":
         return FixedSizeBatches(data, 10, 4, **options)
-    return RaggedBatches(data, **({"documents": 64} if kind == "documents" else {"batch_size": 6}), **options)
+    given: dict[str, Any] = {
+        "documents": {"documents": 64},
+        "queries": {"batch_size": 6},
+        "blocks": {"documents": 64, "batch_size": 8, "shuffle": "blocks"},
+    }[kind]
+    return RaggedBatches(data, **given | options)
 
 
-KINDS = ["documents", "queries", "fixed"]
+COPIED = ["documents", "queries", "fixed"]
+KINDS = [*COPIED, "blocks"]
 
 
 @pytest.mark.parametrize(
     "options", [{"documents": 64}, {"batch_size": 7}, {"documents": 64, "batch_size": 3}, {}]
 )
-@pytest.mark.parametrize("bucketed", [True, False])
+@pytest.mark.parametrize("how", [{"bucketed": True}, {"bucketed": False}, {"shuffle": "blocks"}])
 @pytest.mark.parametrize("window", [1, 1 << 20])
 def test_an_epoch_holds_every_query_once_within_the_budgets(
-    monkeypatch: pytest.MonkeyPatch, options: dict[str, int], bucketed: bool, window: int
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, int], how: dict[str, Any], window: int
 ) -> None:
     monkeypatch.setattr("pirank.data.schedule.WINDOW_DOCUMENTS", window)
     data = ragged()
-    batches = RaggedBatches(data, bucketed=bucketed, seed=2, **options)
+    batches = RaggedBatches(data, seed=2, **how, **options)
     seen = []
     steps = 0
     for batch in batches:
@@ -249,8 +255,11 @@ def test_ragged_batches_are_their_queries_one_after_another(
     lengths: list[int], width: int, labelled: bool
 ) -> None:
     data = lists_of_lengths(lengths, width, labelled)
-    for options in ({"batch_size": 2}, {"batch_size": 100}, {"documents": 64}, {"rank": 1, "world_size": 2}):
-        for batch in RaggedBatches(data, seed=4, **options):  # type: ignore[arg-type]
+    choices: list[dict[str, Any]] = [{"batch_size": 2}, {"batch_size": 100}, {"documents": 64}]
+    choices += [{"rank": 1, "world_size": 2}, {"shuffle": False, "batch_size": 3}]
+    choices += [{"shuffle": "blocks", "batch_size": 2}, {"shuffle": "blocks", "rank": 2, "world_size": 3}]
+    for options in choices:
+        for batch in RaggedBatches(data, seed=4, **options):
             parts = [data[query] for query in batch.queries.tolist()]
             labels = torch.cat([data.labels[:0], *(part.labels for part in parts)]) if labelled else None
             features = torch.cat([data.features[:0], *(part.features for part in parts)])
@@ -288,7 +297,7 @@ def test_fixed_size_lists_are_in_the_order_of_the_draws(
                 same(batch, features, labels, mask=mask)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", COPIED)
 def test_batches_that_are_held_stay_as_they_are(kind: str) -> None:
     data = lists_of_lengths([40, 3, 90, 12, 57, 0, 33] * 5)
     held, copies, memory = [], [], set()
@@ -305,6 +314,23 @@ def test_batches_that_are_held_stay_as_they_are(kind: str) -> None:
     again = make(kind, data)
     for batch, copy in zip(again, copies, strict=True):
         assert all(map(torch.equal, (batch.features, batch.labels, batch.queries), copy))
+
+
+def test_batches_of_neighbours_copy_nothing() -> None:
+    data = ragged(300)
+    assert data.labels is not None
+    first_queries = []
+    for epoch in range(3):
+        batches = RaggedBatches(data, batch_size=7, shuffle="blocks", seed=1)
+        batches.set_epoch(epoch)
+        for batch in batches:
+            start = int(data.offsets[batch.queries[0]])
+            assert batch.queries.tolist() == list(range(int(batch.queries[0]), int(batch.queries[-1]) + 1))
+            assert batch.labels is not None
+            for part, whole in ((batch.features, data.features), (batch.labels, data.labels)):
+                assert part.data_ptr() == whole.data_ptr() + start * whole.stride(0) * whole.element_size()
+        first_queries.append(sorted(int(batch.queries[0]) for batch in batches))
+    assert first_queries[0] != first_queries[1] != first_queries[2]  # cut elsewhere in every epoch
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -330,6 +356,11 @@ def test_moving_a_batch() -> None:
         (lambda data: RaggedBatches(data, documents=0), "documents must be at least 1, got 0"),
         (lambda data: RaggedBatches(data, batch_size=0), "batch_size must be at least 1"),
         (lambda data: RaggedBatches(data, rank=2, world_size=2), "rank must be from 0 to world_size - 1"),
+        (lambda data: RaggedBatches(data, shuffle="runs"), "shuffle must be True, False or 'blocks'"),
+        (
+            lambda data: RaggedBatches(data, shuffle="blocks", bucketed=True),
+            r"data.shuffled\(bucketed=True\)",
+        ),
         (lambda data: FixedSizeBatches(data, 0), "list_size and batch_size must be at least 1"),
         (lambda data: FixedSizeBatches(data, cut="top"), "cut must be 'shuffle' or 'first', got 'top'"),
     ],

@@ -186,3 +186,21 @@ def test_arrays_that_may_not_be_written_to(tmp_path: Path) -> None:
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     assert from_arrays(mapped, np.zeros(3)).features.data_ptr() == mapped.ctypes.data
     assert pickle.loads(pickle.dumps(data)).query_ids.tolist() == ["x", "y"]
+
+
+def test_shuffled_data_holds_the_same_queries_in_a_seeded_order() -> None:
+    lengths = np.random.default_rng(0).integers(0, 40, 3000)
+    offsets = np.concatenate([[0], lengths.cumsum()])
+    numbers = np.arange(offsets[-1], dtype=np.float32)
+    data = RankingData(numbers[:, None], numbers, offsets, query_ids=np.arange(3000) + 7)
+    spread = []
+    for bucketed in (False, True):
+        shuffled = data.shuffled(seed=3, bucketed=bucketed)
+        assert shuffled.query_ids.tolist() == data.shuffled(seed=3, bucketed=bucketed).query_ids.tolist()
+        assert shuffled.query_ids.tolist() != data.query_ids.tolist()
+        assert sorted(shuffled.query_ids.tolist()) == data.query_ids.tolist()
+        for q in (0, 1500, 2999):
+            original = data[int(shuffled.query_ids[q]) - 7]
+            assert torch.equal(shuffled[q].features, original.features)
+        spread.append(shuffled.lengths.diff().abs().float().mean().item())
+    assert spread[1] < spread[0] / 50

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from pirank.data.gathering import flat_copy, padded_copy, rows_of_lists
+from pirank.data.ordering import blocks_of_queries, most_within, order_of_queries
 from pirank.data.ranking_data import RankingData
-from pirank.data.schedule import Schedule, most_within, order_of_queries, windows_of
+from pirank.data.schedule import WINDOW_BATCHES, Schedule, windows_of
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,12 @@ class RaggedBatches(Schedule):
         data: the queries.
         documents: the budget of documents a batch; a longer query makes a batch of its own.
         batch_size: the budget of queries a batch. 16, the paper's, if neither budget is given.
-        shuffle: False: the data's order, as for evaluation.
+        shuffle: True: every epoch draws its queries anew, and gathers them into a copy.
+            ``"blocks"``: neighbouring queries make a batch; where the data is cut, and which batch comes when, is drawn
+            for every epoch. A batch is then a view that copies nothing, so do not write into it. Data that stands
+            in an order of its own wants :meth:`RankingData.shuffled` first; a file mapped into memory is read
+            in runs.
+            False: the data's order, as for evaluation; views as well.
         bucketed: put queries of similar length into the same batch, so that padding them inside a loss wastes
             little.
             None: only under a budget of documents.
@@ -108,7 +114,7 @@ class RaggedBatches(Schedule):
         documents: int | None = None,
         batch_size: int | None = None,
         *,
-        shuffle: bool = True,
+        shuffle: bool | str = True,
         bucketed: bool | None = None,
         seed: int = 0,
         rank: int = 0,
@@ -120,20 +126,25 @@ class RaggedBatches(Schedule):
         for name, budget in (("documents", documents), ("batch_size", batch_size)):
             if budget is not None and budget < 1:
                 raise ValueError(f"{name} must be at least 1, got {budget}")
+        if shuffle not in (True, False, "blocks"):
+            raise ValueError(f"shuffle must be True, False or 'blocks', got {shuffle!r}")
+        if shuffle == "blocks" and bucketed:
+            raise ValueError(
+                "bucketed=True chooses queries from all over the data, shuffle='blocks' neighbours: "
+                "bring similar lengths together once, with data.shuffled(bucketed=True)"
+            )
         super().__init__(data, seed, rank, world_size, device)
         self._budget = documents
         self._batch_size = batch_size
         self._shuffle = shuffle
-        self._bucketed = (documents is not None and shuffle) if bucketed is None else bucketed
+        self._bucketed = (documents is not None and shuffle is True) if bucketed is None else bucketed
 
     def _plan(self, epoch: int) -> list[np.ndarray]:
-        return order_of_queries(
-            self._lengths,
-            documents=self._budget,
-            batch_size=self._batch_size,
-            bucketed=self._bucketed,
-            rng=np.random.default_rng([self._seed, epoch]) if self._shuffle else None,
-        )
+        budgets = {"documents": self._budget, "batch_size": self._batch_size}
+        rng = np.random.default_rng([self._seed, epoch]) if self._shuffle else None
+        if self._shuffle == "blocks" and rng is not None:
+            return blocks_of_queries(self._lengths, **budgets, rng=rng)
+        return order_of_queries(self._lengths, **budgets, bucketed=self._bucketed, rng=rng)
 
     def _options(self) -> dict[str, Any]:
         return {
@@ -151,7 +162,33 @@ class RaggedBatches(Schedule):
         return self._data.document_index(torch.from_numpy(queries).to(self._data.device))
 
     def _gathered(self, batches: list[np.ndarray], epoch: int) -> Iterator[Batch]:
+        if self._shuffle is not True and not self._bucketed:
+            return self._viewed(batches)
         return map(self._copied, batches) if _in_memory(self._data) else self._selected(batches, epoch)
+
+    def _viewed(self, batches: list[np.ndarray]) -> Iterator[Batch]:
+        """Batches of neighbours, wherever the data is."""
+        data, bounds = self._data, np.concatenate([[0], np.cumsum(self._lengths)])
+        for begin in range(0, len(batches), WINDOW_BATCHES):
+            window = batches[begin : begin + WINDOW_BATCHES]
+            queries = np.concatenate(window)
+            sizes = np.array([len(batch) for batch in window])
+            first = np.array([batch[0] if len(batch) else 0 for batch in window])
+            # The offsets of all batches, each from 0, one after another: one more than the batch has queries.
+            edges = sizes + 1
+            ends = edges.cumsum()
+            which = np.repeat(first - (ends - edges), edges) + np.arange(ends[-1])
+            offsets = torch.from_numpy(bounds[which] - np.repeat(bounds[first], edges)).to(data.device)
+            parts = zip(
+                bounds[first].tolist(),
+                bounds[first + sizes].tolist(),
+                offsets.split(edges.tolist()),
+                torch.from_numpy(queries).split(sizes.tolist()),
+                strict=True,
+            )
+            for start, stop, own_offsets, own_queries in parts:
+                labels = None if data.labels is None else data.labels[start:stop]
+                yield Batch(data.features[start:stop], labels, own_offsets, None, own_queries)
 
     def _copied(self, batch: np.ndarray) -> Batch:
         """A batch of data in memory, list by list."""

@@ -11,8 +11,12 @@ import torch
 from torch import Tensor
 
 from pirank.data.errors import DataError, SkippedLines
+from pirank.data.ordering import by_length
 from pirank.data.summary import Summary, summarise
 from pirank.lists import check_finite, check_offsets
+
+# Queries among which those of similar length are brought together.
+_POOL = 1000
 
 Queries = int | slice | Sequence[int] | np.ndarray | Tensor
 
@@ -171,6 +175,23 @@ class RankingData:
         order = np.random.default_rng(seed).permutation(len(self))
         bounds = np.rint(np.cumsum(fractions) * len(self)).astype(np.int64)[:-1]
         return tuple(self[np.sort(part)] for part in np.split(order, bounds))
+
+    def shuffled(self, seed: int = 0, *, bucketed: bool = False) -> RankingData:
+        """The queries in a random order, as a copy.
+
+        Args:
+            seed: the same seed gives the same order.
+            bucketed: sort each thousand of them by length, so that neighbours are alike.
+
+        Example:
+            >>> data = RankingData(torch.rand(10, 2), torch.zeros(10), torch.arange(11))
+            >>> sorted(data.shuffled(seed=1).query_ids.tolist()) == list(range(10))
+            True
+        """
+        order = np.random.default_rng(seed).permutation(len(self))
+        if bucketed:
+            order = by_length(order, self.lengths.numpy(force=True), _POOL)
+        return self._gathered(torch.from_numpy(order))
 
     @staticmethod
     def concatenate(parts: Sequence[RankingData]) -> RankingData:

@@ -16,9 +16,6 @@ from pirank.data.ranking_data import RankingData
 if TYPE_CHECKING:
     from pirank.data.batches import Batch
 
-# Queries are sorted by length within pools of this many batches: large enough to fill batches with similar
-# lengths, small enough that an epoch does not show every length only once.
-_POOL_BATCHES = 64
 # The documents, and the batches, whose row numbers are worked out at once: enough to make that cheap, little enough to
 # hold.
 WINDOW_DOCUMENTS = 1 << 20
@@ -192,46 +189,6 @@ class Schedule(ABC):
         }
 
 
-def order_of_queries(
-    lengths: np.ndarray,
-    *,
-    documents: int | None,
-    batch_size: int | None,
-    bucketed: bool,
-    rng: np.random.Generator | None,
-) -> list[np.ndarray]:
-    """Cut all queries into batches within the budgets.
-
-    Args:
-        lengths: documents of each query, ``[Q]``.
-        documents: at most so many documents a batch, if it holds more than one query.
-        batch_size: at most so many queries a batch.
-        bucketed: queries of similar length together.
-        rng: for the order; None: the order of the data.
-    """
-    count = len(lengths)
-    order = np.arange(count) if rng is None else rng.permutation(count)
-    if bucketed and count:
-        mean = max(float(lengths.mean()), 1.0)
-        per_batch = min(batch_size or count, int(documents / mean) + 1 if documents else count)
-        pool = max(per_batch * _POOL_BATCHES, 1)
-        pools = [order[start : start + pool] for start in range(0, count, pool)]
-        order = np.concatenate([each[np.argsort(lengths[each], kind="stable")] for each in pools])
-    total = np.concatenate([[0], np.cumsum(lengths[order])])
-    batches = []
-    start = 0
-    while start < count:
-        stop = count if batch_size is None else min(start + batch_size, count)
-        if documents is not None:
-            fitting = int(np.searchsorted(total, total[start] + documents, side="right")) - 1
-            stop = min(stop, max(fitting, start + 1))
-        batches.append(order[start:stop])
-        start = stop
-    if bucketed and rng is not None:
-        batches = [batches[i] for i in rng.permutation(len(batches))]
-    return batches
-
-
 def windows_of(batches: list[np.ndarray], lengths: np.ndarray) -> Iterator[list[np.ndarray]]:
     """Consecutive batches that hold about ``WINDOW_DOCUMENTS`` documents together."""
     window: list[np.ndarray] = []
@@ -244,14 +201,3 @@ def windows_of(batches: list[np.ndarray], lengths: np.ndarray) -> Iterator[list[
             window, documents = [], 0
     if window:
         yield window
-
-
-def most_within(lengths: np.ndarray, documents: int | None, batch_size: int | None) -> tuple[int, int]:
-    """How many documents, and how many lists, a batch of :func:`order_of_queries` can hold."""
-    ordered = np.sort(lengths)
-    lists = len(ordered) if batch_size is None else min(batch_size, len(ordered))
-    most = int(ordered[len(ordered) - lists :].sum())
-    if documents is None or not len(ordered):
-        return most, lists
-    fitting = int(np.searchsorted(np.cumsum(ordered), documents, side="right"))
-    return min(most, max(documents, int(ordered[-1]))), min(lists, max(fitting, 1))
