@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, cached_property
-from importlib.util import find_spec
+from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from pirank.kernel_paths import PATHS, interprets, refuse_without_interpreter, runs_kernels
 from pirank.lists import check_choice
 
-PATHS = ("auto", "kernels", "plain")
-
-_OLDEST_CAPABILITY = (8, 0)
 _KERNEL_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -129,19 +125,10 @@ def real_rows(network: nn.Module, rows: Tensor, *, path: str = "auto") -> Iterat
 
 def _take_kernels(device: torch.device, path: str) -> bool:
     if path != "kernels":
-        return path == "auto" and device.type == "cuda" and _can_compile(device)
-    if device.type == "cpu" and (os.environ.get("TRITON_INTERPRET") != "1" or find_spec("triton") is None):
-        raise RuntimeError("kernels run on the CPU for tests only: install triton and set TRITON_INTERPRET=1")
+        return path == "auto" and runs_kernels(device)
+    if device.type == "cpu":
+        refuse_without_interpreter(interprets())
     return True
-
-
-@cache
-def _can_compile(device: torch.device) -> bool:
-    return (
-        torch.version.cuda is not None
-        and torch.cuda.get_device_capability(device) >= _OLDEST_CAPABILITY
-        and find_spec("triton") is not None
-    )
 
 
 class _MaskedNorm(torch.autograd.Function):

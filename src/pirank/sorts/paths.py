@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
+from pirank.kernel_paths import PATHS, interprets, refuse_without_interpreter, runs_kernels
 from pirank.lists import check_choice
 
-PATHS = ("auto", "kernels", "plain")
 LONGEST_SHORT = 2048
 """Lists up to this long are sorted inside a kernel."""
 LONGEST_FEW = 16_384
@@ -22,9 +19,6 @@ LONGEST_FEW = 16_384
 FEW_ITEMS = 1 << 18
 MOST_ROWS_OF_LONG = 64
 """Rows that the kernels for longer lists have; with more, long lists take the plain path."""
-
-_OLDEST_CAPABILITY = (8, 0)
-_HAS_TRITON = find_spec("triton") is not None
 
 
 @dataclass
@@ -55,7 +49,7 @@ def use_path(path: str) -> Iterator[None]:
         ['plain']
     """
     before, _choice.asked = _choice.asked, check_choice("path", path, PATHS)
-    _choice.interprets = _HAS_TRITON and os.environ.get("TRITON_INTERPRET") == "1"
+    _choice.interprets = interprets()
     try:
         yield
     finally:
@@ -101,7 +95,7 @@ def may_take_kernels(scores: Tensor) -> bool:
     """Whether kernels are wanted, and run where these scores are."""
     if _choice.asked == "plain":
         return False
-    return _runs_kernels(scores.device) or _interpreted(scores.device)
+    return runs_kernels(scores.device) or _interpreted(scores.device)
 
 
 def _note(path: str) -> None:
@@ -114,19 +108,5 @@ def _note(path: str) -> None:
 def _interpreted(device: torch.device) -> bool:
     if _choice.asked != "kernels" or device.type != "cpu":
         return False
-    if not _choice.interprets:
-        raise RuntimeError("kernels run on the CPU for tests only: install triton and set TRITON_INTERPRET=1")
+    refuse_without_interpreter(_choice.interprets)
     return True
-
-
-def _runs_kernels(device: torch.device) -> bool:
-    if device.type != "cuda" or not _HAS_TRITON:
-        return False
-    return _can_compile(device) if torch.compiler.is_compiling() else _can_compile_once(device)
-
-
-def _can_compile(device: torch.device) -> bool:
-    return torch.version.cuda is not None and torch.cuda.get_device_capability(device) >= _OLDEST_CAPABILITY
-
-
-_can_compile_once = cache(_can_compile)
