@@ -3,13 +3,18 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: help install demo test lint types tests docs bench clean
+# Measuring and testing on a GPU needs PyTorch for CUDA, which is not installed here.
+GPU_PYTHON ?= python3
+ON_GPU := PYTHONPATH=src $(GPU_PYTHON)
+
+.PHONY: help install demo test test-gpu lint types tests docs bench bench-gpu clean
 
 help:
 	@echo "make demo     PiRank against five other losses on synthetic data: a table and a report, in minutes"
 	@echo "make test     lint, types, tests, examples, documentation"
 	@echo "make docs     the documentation, in site/index.html"
 	@echo "make bench    measure time and memory on this machine"
+	@echo "make test-gpu   the kernels' tests on a GPU, and make bench-gpu what they cost there"
 	@echo "make install  the environment that all of these use, in .venv; they make it themselves"
 	@echo "make clean    remove what was made"
 
@@ -44,6 +49,17 @@ docs: install
 bench: install
 	$(BIN)/python benchmarks/sorts.py
 	$(BIN)/python benchmarks/metrics.py
+
+test-gpu:
+	$(ON_GPU) -c 'import sys, torch; sys.exit(not torch.cuda.is_available() and "no GPU: name a Python with PyTorch for CUDA, GPU_PYTHON=...")'
+	$(ON_GPU) -m pytest -m "gpu or kernels" tests
+
+bench-gpu:
+	$(ON_GPU) benchmarks/gpu_losses.py
+	$(ON_GPU) benchmarks/gpu_losses.py --draw
+	$(ON_GPU) benchmarks/gpu_ragged.py
+	$(ON_GPU) benchmarks/gpu_sorts.py
+	$(ON_GPU) benchmarks/training.py --queries 30000
 
 clean:
 	rm -rf .venv dist build site .pytest_cache .mypy_cache .ruff_cache
