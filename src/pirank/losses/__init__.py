@@ -32,6 +32,7 @@ from pirank.losses.pointwise import (
     sigmoid_cross_entropy_loss,
 )
 from pirank.losses.registry import get, names
+from pirank.losses.spread import SpreadLoss, whole_lists
 
 __all__ = [
     "ApproxMRRLoss",
@@ -53,6 +54,7 @@ __all__ = [
     "RankNetLoss",
     "SigmoidCrossEntropyLoss",
     "SoftmaxLoss",
+    "SpreadLoss",
     "approx_mrr_loss",
     "approx_ndcg_loss",
     "get",
@@ -73,4 +75,5 @@ __all__ = [
     "ranknet_loss",
     "sigmoid_cross_entropy_loss",
     "softmax_loss",
+    "whole_lists",
 ]

@@ -47,8 +47,15 @@ class LinearMetric(Metric):
             return (best * self.rank_weights(best.shape[-1], best)).sum(-1)
         if self.per == "constant":
             return torch.full_like(values[:, 0] if values.shape[1] else values.sum(-1), self.at_most)
-        total = values.sum(-1) if self.per == "values" else lengths_of(values, mask)
-        return total if math.isinf(self.at_most) else total.clamp(max=self.at_most)
+        return self.bounded(self.amount(values, mask))
+
+    def amount(self, values: Tensor, mask: Tensor | None) -> Tensor:
+        """What the list has of that which its metric is divided by, ``[B]``: a sum over its items."""
+        return values.sum(-1) if self.per == "values" else lengths_of(values, mask)
+
+    def bounded(self, amount: Tensor) -> Tensor:
+        """The amount, at most :attr:`at_most`."""
+        return amount if math.isinf(self.at_most) else amount.clamp(max=self.at_most)
 
     def of_ranked(self, ranked: Tensor, normaliser: Tensor) -> Tensor:
         total = (ranked * self.rank_weights(ranked.shape[-1], ranked)).sum(-1)
