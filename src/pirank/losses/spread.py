@@ -13,7 +13,7 @@ from torch import Tensor, distributed, nn
 
 from pirank.lists import check_finite, check_mask, check_pair, reduce_lists
 from pirank.losses.pirank import PiRankLoss
-from pirank.metrics import LinearMetric, Metric
+from pirank.metrics import LinearMetric
 from pirank.metrics.base import lengths_of
 
 
@@ -168,8 +168,8 @@ def _best(values: Tensor, ranks: int) -> Tensor:
 def _hard_top(scores: Tensor, values: Tensor, mask: Tensor | None, ranks: int, group: Any) -> Tensor:
     """The values in the order of a real sort of the whole lists; equal scores in the order of processes and items."""
     keys = scores if mask is None else scores.masked_fill(~mask, float("-inf"))
-    parts = (_Gathered.apply(part, group) for part in _in_order(keys, values, ranks))
-    return _in_order(*parts, ranks)[1]
+    keys, values = (_Gathered.apply(part, group) for part in _in_order(keys, values, ranks))
+    return _in_order(keys, values, ranks)[1]
 
 
 def _in_order(keys: Tensor, values: Tensor, ranks: int) -> tuple[Tensor, Tensor]:
@@ -200,8 +200,10 @@ def _over_all(values: Tensor, how: str, group: Any) -> Tensor:
 
 
 class _Gathered(torch.autograd.Function):
-    """``[..., n]`` of every process to ``[..., processes × n]``; all compute the same from it, so each one's gradient is
-    its own part of any one's."""
+    """``[..., n]`` of every process to ``[..., processes × n]``.
+
+    All compute the same from it, so the gradient of a process is its part of its own computation.
+    """
 
     @staticmethod
     def forward(ctx: Any, part: Tensor, group: Any) -> Tensor:
