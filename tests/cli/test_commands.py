@@ -48,6 +48,20 @@ def test_train_evaluate_predict_info(run, files, tmp_path):
     assert "transform" in run("info", "runs/train").output
 
 
+@pytest.mark.filterwarnings("ignore")  # the exporters' own
+def test_names_that_look_like_markup_are_shown_as_they_are(run, files):
+    name = "[bold]a[/red] :smile:"
+    Path(name.rpartition("/")[0]).mkdir()
+    out = run("train", files / "train.txt", files / "valid.txt", *QUICK, "--out", name).output
+    assert f"run: {name}" in out
+    assert f"model: {name}/model.safetensors" in out
+    out = run("export", name, "--format", "torch").output
+    assert f"{name}/model.pt2: features [documents, 4] -> scores [documents]" in out
+    Path("[x].txt").write_bytes((files / "train.txt").read_bytes())
+    assert "queries" in run("data", "describe", "[x].txt").output
+    assert "[y].txt: " in run("data", "synthetic", "[y].txt", "--queries", 3).output
+
+
 def test_tables_with_named_columns(run, files):
     run("train", files / "train.parquet", files / "valid.parquet", *TABLE, *QUICK, "--out", "a", "-q")
     assert Ranker.load("a/model.safetensors").feature_names == ["f0", "f1", "f2", "f3"]

@@ -10,34 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from rich.console import Console
 from rich.live import Live
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import DownloadColumn, MofNCompleteColumn
 from rich.table import Table
 
 from pirank.data import RankingData
+from pirank.terminal import console, progress_bar
 from pirank.training.evaluation import Evaluation
 from pirank.training.run import Run
 
 Show = Callable[[dict[str, Any]], None]
 _SECONDS_BETWEEN_DRAWINGS = 0.2
-
-
-def console() -> Console:
-    """The terminal or file that standard output is now."""
-    return Console(highlight=False, soft_wrap=True)
-
-
-def say(what: Any) -> None:
-    """Show a line or a table on standard output."""
-    console().print(what)
 
 
 @contextmanager
@@ -195,15 +178,12 @@ def _tensorboard(run: Run) -> Any:
 
 
 @contextmanager
-def progress_bar(path: Path, quiet: bool) -> Iterator[Callable[[int], None] | None]:
+def file_bar(path: Path, quiet: bool) -> Iterator[Callable[[int], None] | None]:
     """How much of a file was read: its bytes, or the rows of a table; only on a terminal."""
-    screen = Console(stderr=True)
-    if quiet or not screen.is_terminal or not path.exists():
+    if quiet or not console(errors=True).is_terminal or not path.exists():
         yield None
         return
     rows = path.suffix.lower() in (".parquet", ".pq")
     total = pq.read_metadata(path).num_rows if rows else path.stat().st_size
-    unit = MofNCompleteColumn() if rows else DownloadColumn()
-    with Progress(TextColumn(path.name), BarColumn(), unit, TimeRemainingColumn(), console=screen) as bar:
-        task = bar.add_task(path.name, total=total)
-        yield lambda amount: bar.advance(task, amount)
+    with progress_bar(path.name, total, MofNCompleteColumn() if rows else DownloadColumn()) as progress:
+        yield progress

@@ -14,11 +14,12 @@ import torch
 import typer
 from torch import Tensor
 
-from pirank.commands.display import results_table, say
+from pirank.commands.display import results_table
 from pirank.commands.failing import guarded
 from pirank.commands.reading import Cache, Features, Label, Query, Reading, SkipErrors, SortQueries
 from pirank.data import RankingData
 from pirank.names import unknown
+from pirank.terminal import say
 from pirank.training.evaluation import Evaluation
 from pirank.training.evaluation import evaluate as evaluation_of
 from pirank.training.run import load_ranker

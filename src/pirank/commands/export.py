@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pirank.commands.display import say
 from pirank.commands.failing import guarded
 from pirank.names import unknown
+from pirank.terminal import say
 from pirank.training.run import load_ranker
 
 

@@ -11,8 +11,8 @@ import yaml
 from rich.table import Table
 
 from pirank import losses as all_losses
-from pirank.commands.display import say
 from pirank.commands.failing import guarded
+from pirank.terminal import say
 from pirank.training.run import Run, load_ranker
 
 

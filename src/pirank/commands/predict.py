@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from pirank.commands.display import progress_bar, say
+from pirank.commands.display import file_bar
 from pirank.commands.failing import guarded
 from pirank.commands.reading import Label, Query, column_names
+from pirank.terminal import say
 from pirank.training.prediction import predict_file
 from pirank.training.run import load_ranker
 
@@ -41,7 +42,7 @@ def predict(
     """
     ranker = load_ranker(run)
     names = column_names(features)
-    with progress_bar(data, quiet) as progress:
+    with file_bar(data, quiet) as progress:
         rows = predict_file(ranker, data, out, query=query, label=label, features=names, progress=progress)
     if not quiet:
         say(f"{rows:,} rows: {out}")

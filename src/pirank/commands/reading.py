@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from rich.progress import DownloadColumn, TransferSpeedColumn
 
 from pirank import data
 from pirank.data import RankingData
 from pirank.data.sources import expand, format_of
+from pirank.terminal import console, progress_bar
 
 _PANEL = "Data"
 
@@ -92,9 +86,7 @@ class Reading:
             )
         if found.skipped.count and not quiet:
             first = f"; the first: {found.skipped.examples[0]}" if found.skipped.examples else ""
-            Console(stderr=True, highlight=False, soft_wrap=True).print(
-                f"{found.skipped.count:,} bad lines were left out{first}", markup=False
-            )
+            console(errors=True).print(f"{found.skipped.count:,} bad lines were left out{first}")
         return found
 
 
@@ -103,14 +95,7 @@ def column_names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-@contextlib.contextmanager
-def _bar(files: Sequence[Path]) -> Any:
-    """A progress bar on standard error, where that is a terminal; it goes away when the files are read."""
-    screen = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(
-        *columns, TimeRemainingColumn(), console=screen, transient=True, disable=not screen.is_terminal
-    ) as bar:
-        name = files[0].name if len(files) == 1 else f"{len(files)} files"
-        task = bar.add_task(f"reading {name}", total=sum(file.stat().st_size for file in files))
-        yield lambda more: bar.advance(task, more)
+def _bar(files: Sequence[Path]) -> AbstractContextManager[Callable[[int], None]]:
+    name = files[0].name if len(files) == 1 else f"{len(files)} files"
+    size = sum(file.stat().st_size for file in files)
+    return progress_bar(f"reading {name}", size, DownloadColumn(), TransferSpeedColumn())

@@ -13,9 +13,10 @@ from typing import Any
 
 import torch
 
-from pirank.commands.display import results_table, say, training_display
+from pirank.commands.display import results_table, training_display
 from pirank.commands.reading import Reading
 from pirank.data import RankingData
+from pirank.terminal import say
 from pirank.training.checkpoint import read_checkpoint
 from pirank.training.devices import make_fabric
 from pirank.training.errors import Interrupted, TrainingError

@@ -5,24 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
+from rich.progress import DownloadColumn, MofNCompleteColumn, ProgressColumn, Task, TransferSpeedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -32,10 +21,10 @@ from pirank.data.sources import expand
 from pirank.data.summary import Summary
 from pirank.data.synthetic import synthetic_stream
 from pirank.data.writing import write
+from pirank.terminal import console, progress_bar, say
 
 app = typer.Typer(help="Describe, convert and generate ranking data.", no_args_is_help=True)
 
-_ERRORS = Console(stderr=True, soft_wrap=True)
 _DOCUMENTS_PER_PART = 50_000
 
 Label = Annotated[str, typer.Option(help="Label column of a table; empty: documents without labels.")]
@@ -72,7 +61,7 @@ def describe(
         return
     _print_summary(summary)
     for example in data.skipped.examples:
-        _ERRORS.print(Text(f"skipped: {example}", style="yellow"))
+        console(errors=True).print(Text(f"skipped: {example}", style="yellow"))
 
 
 @app.command()
@@ -94,7 +83,7 @@ def convert(
             write(data, target, sparse=sparse, progress=progress)
     _say_written(target, len(data), data.documents)
     if data.skipped.count:
-        _ERRORS.print(Text(f"{data.skipped.count:,} lines were skipped", style="yellow"))
+        console(errors=True).print(Text(f"{data.skipped.count:,} lines were skipped", style="yellow"))
 
 
 @app.command()
@@ -162,10 +151,8 @@ def _read(
 ) -> RankingData:
     files = expand(paths)
     size = sum(file.stat().st_size for file in files)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     name = paths[0].name if len(paths) == 1 else f"{len(files)} files"
-    with Progress(*columns, TimeRemainingColumn(), console=_ERRORS, transient=True) as bar:
-        task = bar.add_task(f"reading {name}", total=size)
+    with progress_bar(f"reading {name}", size, DownloadColumn(), TransferSpeedColumn()) as progress:
         return read(
             files,
             label=label or None,
@@ -175,7 +162,7 @@ def _read(
             errors="skip" if skip_errors else "raise",
             sort_queries=sort_queries,
             cache=cache,
-            progress=lambda more: bar.advance(task, more),
+            progress=progress,
         )
 
 
@@ -188,12 +175,8 @@ class _Rate(ProgressColumn):
         )
 
 
-@contextlib.contextmanager
-def _documents_bar(what: str, total: int) -> Iterator[Any]:
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), _Rate())
-    with Progress(*columns, TimeRemainingColumn(), console=_ERRORS, transient=True) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda more: bar.advance(task, more)
+def _documents_bar(what: str, total: int) -> AbstractContextManager[Callable[[int], None]]:
+    return progress_bar(what, total, MofNCompleteColumn(), _Rate())
 
 
 @contextlib.contextmanager
@@ -202,7 +185,7 @@ def _errors_in_words() -> Iterator[None]:
     try:
         yield
     except (ValueError, OSError, ImportError) as error:
-        _ERRORS.print(Text(f"error: {error}", style="red"))
+        console(errors=True).print(Text(f"error: {error}", style="red"))
         raise typer.Exit(2) from None
 
 
@@ -245,4 +228,4 @@ def _print_summary(summary: Summary) -> None:
     )
     if summary.skipped_lines:
         table.add_row("skipped lines", f"{summary.skipped_lines:,}")
-    Console(soft_wrap=True).print(table)
+    say(table)

@@ -12,7 +12,6 @@ import typer
 from pirank import losses as all_losses
 from pirank import metrics
 from pirank.commands.changes import changed, given, value_of
-from pirank.commands.display import say
 from pirank.commands.failing import guarded
 from pirank.experiments import running
 from pirank.experiments.compare import Plan
@@ -27,6 +26,7 @@ from pirank.experiments.methods import (
 from pirank.experiments.protocol import METRICS, protocol
 from pirank.experiments.sources import source_of
 from pirank.names import unknown
+from pirank.terminal import say
 from pirank.training import PRESETS, Settings, preset
 
 _WHAT, _HOW, _REPORT = "What is compared", "How it is trained", "Report and machine"

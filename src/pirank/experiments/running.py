@@ -10,10 +10,11 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table as TerminalTable
+from rich.text import Text
 
-from pirank.commands.display import console, duration, say
+from pirank.commands.display import duration
 from pirank.commands.training_run import stop_on_interrupt
 from pirank.experiments import comparison_report as parts
 from pirank.experiments.compare import Findings, Plan
@@ -22,6 +23,7 @@ from pirank.experiments.pool import Told, default_jobs
 from pirank.experiments.report import Report, Section, Table, write_folder
 from pirank.experiments.report.formatting import number
 from pirank.experiments.trial import Store, Trial
+from pirank.terminal import console, name_column, say
 
 _WIDE = 240
 
@@ -69,7 +71,7 @@ def _shown(total: int, finished: int, quiet: bool) -> Iterator[Told]:
 
         yield tell
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (name_column(), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True) as bar:
         task = bar.add_task("training", total=total, completed=finished)
 
@@ -134,7 +136,7 @@ def show_table(table: Table) -> None:
         for index in range(len(table.columns)):
             cell, column = table.cell(row, index), table.column(index)
             text = _in_cell(cell.value, column.digits or 3, column.unit)
-            cells.append(f"[bold]{text}[/bold]" if cell.bold else text)
+            cells.append(Text(text, style="bold" if cell.bold else ""))
         shown.add_row(*cells)
     screen.print(shown)
     if table.note:

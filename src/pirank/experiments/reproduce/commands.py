@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from pirank.commands.display import say
 from pirank.commands.failing import guarded
 from pirank.experiments import running
 from pirank.experiments.commands import Jobs, Quiet, numbers
@@ -22,6 +21,7 @@ from pirank.experiments.reproduce import list_size as list_size_experiment
 from pirank.experiments.reproduce import table1 as table1_experiment
 from pirank.experiments.reproduce import temperature as temperature_experiment
 from pirank.experiments.reproduce.effort import Effort
+from pirank.terminal import say
 
 app = typer.Typer(
     help="Reproduce the paper's experiments: its settings, or --quick for minutes on two cores.",
