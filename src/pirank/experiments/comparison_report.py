@@ -247,17 +247,18 @@ def method_section(findings: Findings) -> Section:
     return Section("How it was run", "\n".join([*lines, "", tuned]))
 
 
-def environment(jobs: int) -> dict[str, str]:
-    """Versions and hardware."""
+def environment(jobs: int | None) -> dict[str, str]:
+    """Versions and hardware, and how trials shared it where there were some."""
     found = {
         "pirank": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
         "numpy": np.__version__,
         "processor": f"{_processor()}, {os.cpu_count()} cores",
-        "trials at a time": str(jobs),
-        "threads a trial": str(max(1, (os.cpu_count() or 1) // jobs)),
     }
+    if jobs is not None:
+        found["trials at a time"] = str(jobs)
+        found["threads a trial"] = str(max(1, (os.cpu_count() or 1) // jobs))
     if torch.cuda.is_available():
         found["gpu"] = torch.cuda.get_device_name(0)
     return {**found, "date": date.today().isoformat()}

@@ -198,7 +198,7 @@ def _write(
         "PiRank (Swezey, Grover, Charron, Ermon, NeurIPS 2021). Each section says which settings were used.",
         sections,
         command=running.command_line(),
-        environment=environment(effort.processes),
+        environment=environment(effort.processes if findings else None),
         started=began[0],
         seconds=None if any(each.resumed for each in findings) else time.perf_counter() - began[1],
     )
