@@ -249,3 +249,18 @@ def test_bad_lines_can_be_left_out_and_what_was_read_kept(run, files, tmp_path):
     assert again["skip_errors"]
     assert again["cache"]
     run("train", "--config", "r/config.yaml", "--out", "s", "-q")
+
+
+def test_interrupted_after_the_training_it_says_how_to_go_on(run, files, monkeypatch):
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    train = ("train", files / "train.txt", files / "valid.txt", *QUICK, "-q")
+    with monkeypatch.context() as patch:
+        patch.setattr("pirank.commands.training_run.evaluate", interrupt)
+        result = run(*train, "--out", "r", code=130)
+    assert "pirank train --resume r" in result.output
+    assert not Path("r/results.json").exists()
+    assert "ndcg@10" in run("train", "--resume", "r", "-q").output
+    run(*train, "--out", "whole")
+    assert Path("r/model.safetensors").read_bytes() == Path("whole/model.safetensors").read_bytes()

@@ -13,12 +13,24 @@ import pytest
 QUICK = ("--hidden", "8", "--accelerator", "cpu", "-q")
 
 
-def start(folder, *arguments, launcher=(sys.executable, "-m", "pirank")):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        [*launcher, *map(str, arguments)], cwd=folder, env=environment, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+@pytest.fixture
+def start():
+    """Start the program; whatever still runs at the end is killed."""
+    started = []
+
+    def start(folder, *arguments, launcher=(sys.executable, "-m", "pirank")):
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        process = subprocess.Popen(
+            [*launcher, *map(str, arguments)], cwd=folder, env=environment, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        with process:
+            process.kill()
 
 
 def finish(process, code=0):
@@ -41,9 +53,9 @@ def train(files):
     return ("train", files / "train.txt", "--valid", files / "valid.txt", "--patience", "0", *QUICK)
 
 
-def test_killed_or_interrupted_it_ends_with_the_same_weights(tmp_path, train):
+def test_killed_or_interrupted_it_ends_with_the_same_weights(tmp_path, train, start):
     """Uninterrupted; killed with SIGKILL and resumed; stopped with Ctrl-C and resumed: three equal models."""
-    many = ("--epochs", "20", "--checkpoint-seconds", "0", "--n-ensemble", "2")
+    many = ("--epochs", "100", "--checkpoint-seconds", "0", "--n-ensemble", "2")
     whole, killed, stopped = (
         start(tmp_path, *train, *many, "--out", name) for name in ("whole", "killed", "stopped")
     )
@@ -70,7 +82,7 @@ def test_killed_or_interrupted_it_ends_with_the_same_weights(tmp_path, train):
     assert histories[0] == histories[1] == histories[2]
 
 
-def test_two_processes_make_the_steps_of_one(tmp_path, train):
+def test_two_processes_make_the_steps_of_one(tmp_path, train, start):
     one = start(tmp_path, *train, "--epochs", "3", "--dropout", "0", "--out", "one")
     launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "-m", "pirank")
     two = start(tmp_path, *train, "--epochs", "3", "--dropout", "0", "--out", "two", launcher=launcher)
@@ -89,7 +101,7 @@ def test_two_processes_make_the_steps_of_one(tmp_path, train):
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds the other process in /proc")
-def test_a_dead_process_ends_the_others_with_a_message(tmp_path, train):
+def test_a_dead_process_ends_the_others_with_a_message(tmp_path, train, start):
     first = start(
         tmp_path, *train, "--epochs", "100000", "--devices", "2", "--out", "r", "--checkpoint-seconds", "0"
     )

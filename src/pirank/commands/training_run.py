@@ -132,10 +132,15 @@ def carry_out(
             ) from error
     if not first:
         return
-    ranker.cpu().save(run.model_path)
     judged, name = (test, "test") if test is not None else (valid, "validation")
-    evaluation = evaluate(scores_of(ranker, judged), judged)
-    write_whole(run.results_path, json.dumps({"split": name, **evaluation.as_dict()}, indent=2) + "\n")
+    try:
+        ranker.cpu().save(run.model_path)
+        evaluation = evaluate(scores_of(ranker, judged), judged)
+        write_whole(run.results_path, json.dumps({"split": name, **evaluation.as_dict()}, indent=2) + "\n")
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted after the training; evaluate with: pirank train --resume {run.path}"
+        ) from None
     say(results_table(evaluation, name))
     say(f"model: {run.model_path}")
     say(f"rank new rows with: pirank predict {run.path} DATA -o ranked.csv")
