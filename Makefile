@@ -6,6 +6,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Measuring and testing on a GPU needs PyTorch for CUDA, which is not installed here.
 GPU_PYTHON ?= python3
 ON_GPU := PYTHONPATH=src $(GPU_PYTHON)
+RESULTS ?= benchmarks/results
 
 .PHONY: help install demo test test-gpu lint types tests docs bench bench-gpu clean
 
@@ -55,11 +56,11 @@ test-gpu:
 	$(ON_GPU) -m pytest -m "gpu or kernels" tests
 
 bench-gpu:
-	$(ON_GPU) benchmarks/gpu_losses.py
-	$(ON_GPU) benchmarks/gpu_losses.py --draw
-	$(ON_GPU) benchmarks/gpu_ragged.py
-	$(ON_GPU) benchmarks/gpu_sorts.py
-	$(ON_GPU) benchmarks/training.py --queries 30000
+	$(ON_GPU) benchmarks/training.py --queries 30000 --out $(RESULTS)/training.csv
+	$(ON_GPU) benchmarks/gpu_losses.py --out $(RESULTS)/gpu-losses.csv
+	$(ON_GPU) benchmarks/gpu_ragged.py --out $(RESULTS)/gpu-ragged.csv
+	$(ON_GPU) benchmarks/gpu_sorts.py --out $(RESULTS)/gpu-sorts.csv
+	$(ON_GPU) benchmarks/gpu_losses.py --draw --out $(RESULTS)/gpu-losses.csv
 
 clean:
 	rm -rf .venv dist build site .pytest_cache .mypy_cache .ruff_cache
