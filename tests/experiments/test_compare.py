@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -181,6 +182,27 @@ def test_trees_join_with_the_same_tuning_budget(letor, tmp_path, monkeypatch):
         assert validation == [max(tried)]
 
 
+def test_trees_see_the_features_of_the_networks_or_the_raw_ones(tmp_path, monkeypatch):
+    pytest.importorskip("lightgbm")
+    monkeypatch.setattr("pirank.experiments.gbdt.TREES", 20)
+    rng = np.random.default_rng(0)
+    lines = []
+    for query in range(60):  # a document's place in its query says all, its raw value next to nothing
+        relevant, height = rng.permutation(10) == 0, rng.normal() * 1_000
+        lines += [f"{int(r)} qid:{query} 1:{height + 5 * r + rng.random()}" for r in relevant]
+    path = tmp_path / "data.txt"
+    path.write_text("\n".join(lines) + "\n")
+    methods = [
+        gbdt_method("lightgbm:min_data_in_leaf=5"),
+        gbdt_method("lightgbm:features=raw:min_data_in_leaf=5"),
+    ]
+    plan = Plan([source_of(str(path))], methods, 1, Settings(transform="query-rank"), protocol())
+    findings = plan.run(tmp_path / "out", jobs=1)
+    same, raw = (findings.outcome(plan.sources[0], 1, m, 0).facts["validation"] for m in methods)
+    assert same == pytest.approx(1)
+    assert raw < 0.7
+
+
 def _candidates(plan, root, method):
     from pirank.experiments.trial import Store
 
@@ -204,6 +226,8 @@ def test_a_failing_method_does_not_take_the_others_with_it(tmp_path):
         (["synthetic", "--losses", "ranknet,ranknet"], "twice"),
         (["synthetic", "--losses", "pirank-ndcg:kk=3"], "no option 'kk'"),
         (["synthetic", "--gbdt", "lightgmb"], "lightgbm"),
+        (["synthetic", "--gbdt", "lightgbm:features=ranked"], "features must be raw"),
+        (["synthetic", "--gbdt", "lightgbm:63"], "NAME:option=value"),
         (["synthetic", "--scores", "theirs"], "NAME=PATH"),
         (["nowhere"], "there is no such file"),
         (["synthetic", "--folds", "2"], "has the folds 1, not 2"),

@@ -235,8 +235,8 @@ def method_section(findings: Findings) -> Section:
     if any(method.kind == "gbdt" for method in plan.methods):
         lines += [
             "",
-            "Gradient-boosted trees see the raw features, have up to 1,000 trees, and stop where NDCG@10 of the same "
-            "validation split has not risen for 50.",
+            "Gradient-boosted trees see the same features as the networks, or with `features=raw` those of the files. "
+            "They have up to 1,000 trees, and stop where NDCG@10 of the same validation split has not risen for 50.",
         ]
     tuned = (
         "Nothing was tuned for any method in this comparison: the settings are those above."

@@ -1,7 +1,8 @@
 """Gradient-boosted trees as rows of a comparison: LightGBM, XGBoost and CatBoost on the same splits.
 
-Each is trained on the raw features with its own ranking objective, stops where NDCG@10 of the validation split has not
-risen for 50 trees, and takes its parameters from one table of candidates, so that all get the same tuning budget.
+Each is trained with its own ranking objective on the features that the networks see, or on the raw ones, stops where
+NDCG@10 of the validation split has not risen for 50 trees, and takes its parameters from one table of candidates, so
+that all get the same tuning budget.
 """
 
 from __future__ import annotations
@@ -14,13 +15,22 @@ import torch
 from torch import Tensor
 
 from pirank.data import RankingData, Splits
+from pirank.models.transforms import FeatureTransform
+from pirank.training.scoring import transformed
 
 TREES = 1000
 PATIENCE = 50
 
 
 def gbdt_scores(
-    name: str, splits: Splits, *, options: dict[str, Any], seed: int, candidate: int, threads: int
+    name: str,
+    splits: Splits,
+    *,
+    options: dict[str, Any],
+    transform: str = "none",
+    seed: int,
+    candidate: int,
+    threads: int,
 ) -> tuple[Tensor, Tensor, dict[str, float]]:
     """Train on a split; scores of the validation and of the test rows, with seconds and trees.
 
@@ -28,17 +38,25 @@ def gbdt_scores(
         name: ``"lightgbm"``, ``"xgboost"`` or ``"catboost"``.
         splits: the data; labels must be whole numbers from 0 to 30.
         options: parameters of the library, over the candidate's.
+        transform: of the features, fitted on the training split.
         seed: of the rows and columns sampled.
         candidate: 0: the usual parameters; above: drawn at random, the same for every data set and seed.
         threads: of the library.
     """
     for part in splits:
         _check_grades(part)
+    splits = _transformed(splits, transform)
     train = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost}[name]
     began = time.perf_counter()
     vali, test, trees = train(splits, _parameters(candidate), options, seed, threads)
     seconds = time.perf_counter() - began
     return torch.from_numpy(vali), torch.from_numpy(test), {"seconds": seconds, "trees": trees}
+
+
+def _transformed(splits: Splits, steps: str) -> Splits:
+    transform = FeatureTransform(steps, splits.train.features.shape[1])
+    transform.fit(splits.train.features)
+    return Splits(*(transformed(transform, part) for part in splits))
 
 
 def _check_grades(part: RankingData) -> None:

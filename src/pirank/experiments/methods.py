@@ -31,7 +31,7 @@ class Method:
         kind: ``"loss"``, ``"gbdt"`` or ``"scores"``.
         name: of the loss or of the library; for scores the path of the file.
         options: of the loss, or parameters of the trees.
-        settings: training settings that differ from the comparison's, for a loss.
+        settings: training settings that differ from the comparison's; of these trees take the transform alone.
     """
 
     label: str
@@ -58,26 +58,38 @@ def loss_method(text: str) -> Method:
         >>> loss_method("pirank-ndcg:temperature=5:k=20").options
         {'temperature': 5, 'k': 20}
     """
-    name, *pairs = text.split(":")
-    options = {}
-    for pair in pairs:
-        option, equals, value = pair.partition("=")
-        if not equals:
-            raise ValueError(f"a loss takes options as NAME:option=value, got {text!r}")
-        options[option.replace("-", "_")] = value_of(value)
+    name, options = _with_options(text, "a loss")
     if name not in losses.names():
         raise ValueError(unknown("loss", name, losses.names()))
     losses.get(name, **options)  # a wrong option is told before any work is done
     return Method(text, "loss", name, options)
 
 
-def gbdt_method(name: str) -> Method:
-    """A gradient-boosted tree library by name."""
+def gbdt_method(text: str) -> Method:
+    """A gradient-boosted tree library as a command line names it: ``NAME``, or ``NAME:parameter=value``.
+
+    The trees see the features that the networks see; with ``features=raw`` those of the files.
+    """
+    name, options = _with_options(text, "a tree library")
     if name not in GBDTS:
         raise ValueError(unknown("gradient-boosted trees", name, GBDTS))
     if importlib.util.find_spec(name) is None:
         raise ImportError(f'--gbdt {name} needs {name}: pip install "pirank[gbdt]"')
-    return Method(name, "gbdt", name)
+    features = options.pop("features", "same")
+    if features not in ("same", "raw"):
+        raise ValueError(f"features must be raw, or same as the networks': got {text!r}")
+    return Method(text, "gbdt", name, options, {"transform": "none"} if features == "raw" else {})
+
+
+def _with_options(text: str, what: str) -> tuple[str, dict[str, Any]]:
+    name, *pairs = text.split(":")
+    options = {}
+    for pair in pairs:
+        option, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"{what} takes options as NAME:option=value, got {text!r}")
+        options[option.replace("-", "_")] = value_of(value)
+    return name, options
 
 
 def scores_method(text: str) -> Method:

@@ -83,11 +83,17 @@ class Trial:
             settings = self.own_settings().as_dict()
             plain["settings"] = {k: v for k, v in settings.items() if k not in _SETTINGS_WITHOUT_INFLUENCE}
             plain["relaxed"], plain["authors"] = self.relaxed, list(self.authors)
+        elif self.method.kind == "gbdt":
+            plain["transform"] = self.transform_of_trees()
         return plain
 
     def own_settings(self) -> Settings:
         """The settings of this trial's training."""
         return settings_of(self.method, self.settings, self.seed, self.candidate)
+
+    def transform_of_trees(self) -> str:
+        """What trees see of the features: what the networks see, where their row does not say otherwise."""
+        return str(self.method.settings.get("transform", self.settings.transform))
 
     @property
     def name(self) -> str:
@@ -169,8 +175,8 @@ class Store:
             vali, test, facts = self._trained(trial, splits, stop)
         elif trial.method.kind == "gbdt":
             vali, test, facts = gbdt_scores(
-                trial.method.name, Splits(*splits), options=trial.method.options, seed=trial.seed,
-                candidate=trial.candidate, threads=threads,
+                trial.method.name, splits, options=trial.method.options, transform=trial.transform_of_trees(),
+                seed=trial.seed, candidate=trial.candidate, threads=threads,
             )  # fmt: skip
         else:
             vali, test, facts = None, _scores_from_file(trial, len(splits.test.features)), {"seconds": 0.0}
