@@ -206,6 +206,11 @@ def test_another_feature_count_at_predict_time(run, files, tmp_path):
     failing(run, "evaluate", "r", "wide.txt")
     (tmp_path / "narrow.txt").write_text("0 qid:1 1:1 2:2\n1 qid:1 1:1 2:2\n")
     failing(run, "predict", "r", "narrow.txt", "-o", "out.csv")
+    assert "narrow.txt:1: every line has 2 features" in failing(run, "evaluate", "r", "narrow.txt")
+    assert "narrow.txt:1: every line has 2 features" in failing(
+        run, "train", files / "train.txt", "--valid", "narrow.txt", *QUICK, "--out", "r2"
+    )
+    assert not Path("r2").exists()
     assert "no model" in failing(run, "predict", "nowhere", files / "test.txt", "-o", "out.csv")
     (tmp_path / "r" / "model.safetensors").write_bytes(b"x" * 100)
     assert "damaged" in failing(run, "predict", "r", files / "test.txt", "-o", "out.csv")

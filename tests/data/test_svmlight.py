@@ -287,9 +287,17 @@ def test_number_of_features(tmp_path: Path) -> None:
         written(tmp_path, "1 qid:2 1:1 2:1\n", "b.txt"),
     )
     with pytest.raises(
-        DataError, match=r"b\.txt: every line has 2 features, but in .*a\.txt every line has 1"
+        DataError,
+        match=r"b\.txt:1: every line has 2 features, but in .*a\.txt every line has 1; the line reads",
     ):
         read([narrow, wide])
+    assert read(wide, features=3).features.tolist() == [[1, 1, 0]]
+    with pytest.raises(
+        DataError, match=r"b\.txt:2: every line has 2 features, but 3 are expected; the line reads '1 q"
+    ):
+        read(written(tmp_path, "# first\n1 qid:2 1:1 2:1\n0 qid:2 1:1 2:2\n", "b.txt"), features=3, pad=False)
+    sparse = written(tmp_path, "1 qid:2 1:1 2:1\n0 qid:2 1:1\n", "sparse.txt")
+    assert read(sparse, features=3, pad=False).features.shape == (2, 3)
 
 
 def test_wider_lines_late_in_the_file(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_what_does_not_fit_the_model_is_told(tmp_path, ranker, data):
     with pytest.raises(DataError, match=r"in\.txt:1"):
         predict_file(ranker, tmp_path / "in.txt", tmp_path / "out.csv")
     (tmp_path / "in.txt").write_text("1 qid:1 1:2 2:1\n0 qid:1 1:0 2:4\n")
-    with pytest.raises(DataError, match="every line has 2 features, the model was trained on 3"):
+    with pytest.raises(DataError, match="every line has 2 features, but the model was trained on 3"):
         predict_file(ranker, tmp_path / "in.txt", tmp_path / "out.csv")
     assert not (tmp_path / "out.csv").exists()
     (tmp_path / "in.txt").write_text("1 qid:1 1:2 2:1\n0 qid:1 2:4\n")  # zeros are left out

@@ -84,7 +84,7 @@ def evaluate(
                 "name a run folder and the data: pirank evaluate RUN DATA (or --scores FILE DATA)"
             )
         ranker = load_ranker(what[0])
-        data = how.read(what[1:], width=ranker.in_features, names=ranker.feature_names)
+        data = how.read_for_model(what[1:], ranker)
         values = scores_of(ranker, data)
     result = evaluation_of(values, data, tuple(metric) if metric else None)
     if per_query is not None:

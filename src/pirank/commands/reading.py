@@ -15,6 +15,7 @@ from rich.progress import DownloadColumn, TransferSpeedColumn
 from pirank import data
 from pirank.data import RankingData
 from pirank.data.sources import expand, format_of
+from pirank.models import Ranker
 from pirank.terminal import console, progress_bar
 
 _PANEL = "Data"
@@ -63,22 +64,19 @@ class Reading:
         self,
         paths: Sequence[Path],
         *,
-        like: RankingData | None = None,
-        width: int | None = None,
-        names: Sequence[str] | None = None,
+        features: int | Sequence[str] | None = None,
+        pad: bool = True,
         quiet: bool = False,
     ) -> RankingData:
-        """Read labelled files, with the features of ``like`` or of a model (``width``, ``names``)."""
-        if like is not None:
-            width, names = like.features.shape[1], like.feature_names
+        """Read labelled files, with these features where given instead of the option's."""
         files = expand(list(paths))
-        tables = format_of(files[0], None) != "svmlight"
         with contextlib.ExitStack() as stack:
             found = data.read(
                 files,
                 label=self.label,
                 query=self.query,
-                features=(list(names) if names else self.features) if tables else width,
+                features=features if _is_text(files) else features or self.features,
+                pad=pad,
                 sort_queries=self.sort_queries,
                 errors="skip" if self.skip_errors else "raise",
                 cache=self.cache,
@@ -88,6 +86,15 @@ class Reading:
             first = f"; the first: {found.skipped.examples[0]}" if found.skipped.examples else ""
             console(errors=True).print(f"{found.skipped.count:,} bad lines were left out{first}")
         return found
+
+    def read_for_model(self, paths: Sequence[Path], ranker: Ranker) -> RankingData:
+        """Read labelled files with the features a model was trained on."""
+        text = _is_text(expand(list(paths)))
+        return self.read(paths, features=ranker.in_features if text else ranker.feature_names, pad=False)
+
+
+def _is_text(files: Sequence[Path]) -> bool:
+    return format_of(files[0], None) == "svmlight"
 
 
 def column_names(text: str | None) -> tuple[str, ...] | None:

@@ -15,7 +15,7 @@ import torch
 
 from pirank.commands.display import results_table, training_display
 from pirank.commands.reading import Reading
-from pirank.data import RankingData
+from pirank.data import RankingData, read_parts
 from pirank.terminal import say
 from pirank.training.checkpoint import read_checkpoint
 from pirank.training.devices import make_fabric
@@ -148,12 +148,11 @@ def carry_out(
 
 def read_splits(plan: RunPlan, quiet: bool) -> tuple[RankingData, RankingData, RankingData | None]:
     """Training, validation and test; without a validation file a fifth of the training queries is held out."""
-    paths = {name: [Path(p) for p in given] for name, given in plan.paths.items()}
-    read = partial(plan.reading.read, quiet=quiet)
-    train = read(paths["train"])
-    test = read(paths["test"], like=train) if paths["test"] else None
-    if paths["valid"]:
-        return train, read(paths["valid"], like=train), test
+    paths = {name: [Path(p) for p in given] for name, given in plan.paths.items() if given}
+    parts = read_parts(paths, partial(plan.reading.read, quiet=quiet))
+    train, valid, test = parts["train"], parts.get("valid"), parts.get("test")
+    if valid is not None:
+        return train, valid, test
     if len(train) < 2:
         raise ValueError("one query cannot be split into training and validation: name a --valid file")
     train, valid = train.split([1 - VALID_SHARE, VALID_SHARE], seed=plan.settings.seed)

@@ -5,7 +5,8 @@ from pirank.data.batches import Batch, FixedSizeBatches, RaggedBatches
 from pirank.data.clicks import Clicks, simulate_clicks
 from pirank.data.errors import DataError, SkippedLines
 from pirank.data.frames import from_frame
-from pirank.data.named import Splits, check_same_features, load
+from pirank.data.named import Splits, load
+from pirank.data.parts import check_same_features, read_parts
 from pirank.data.ranking_data import RankingData
 from pirank.data.reading import read
 from pirank.data.summary import Summary
@@ -27,6 +28,7 @@ __all__ = [
     "from_frame",
     "load",
     "read",
+    "read_parts",
     "simulate_clicks",
     "synthetic",
     "synthetic_stream",

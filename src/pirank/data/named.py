@@ -96,28 +96,6 @@ def load(
     return Splits(parts["train"], parts["vali"], parts["test"])
 
 
-def check_same_features(**splits: RankingData) -> None:
-    """Refuse splits with different numbers of features.
-
-    Example:
-        >>> from pirank.data import synthetic
-        >>> train, test = synthetic(3, 4), synthetic(3, 4, document_features=20)
-        >>> try:
-        ...     check_same_features(train=train, test=test)
-        ... except DataError as error:
-        ...     print(str(error).partition(":")[0])
-        train has 35 features and test has 30
-    """
-    (first, data), *others = splits.items()
-    width = data.features.shape[1]
-    for name, other in others:
-        if other.features.shape[1] != width:
-            raise DataError(
-                f"{first} has {width} features and {name} has {other.features.shape[1]}: splits must have the same; "
-                f"svmlight text that leaves out zeros is read with features={max(width, other.features.shape[1])}"
-            )
-
-
 def _part(about: NamedSet, fold: int | None, set: int | None) -> int:
     given, other, what = (set, fold, "set") if about.parts_are == "set" else (fold, set, "fold")
     if other is not None or (given is not None and about.parts == 0):

@@ -19,6 +19,7 @@ def read(
     label: str | None = "label",
     query: str = "qid",
     features: int | Sequence[str] | None = None,
+    pad: bool = True,
     doc: str | None = None,
     format: str | None = None,
     errors: str = "raise",
@@ -36,6 +37,8 @@ def read(
         query: the query id column of a table.
         features: the feature columns of a table, None for all others; or, for svmlight text, the number of
             features, None for the largest index.
+        pad: whether svmlight text may have fewer features than ``features`` says where no line leaves any out; the
+            others are 0. Text that leaves out zeros always may.
         doc: the document id column of a table. svmlight comments of the form ``# docid = …`` are found by
             themselves.
         format: ``"svmlight"``, ``"parquet"``, ``"csv"`` or ``"arrow"``, where the ending does not tell.
@@ -80,7 +83,7 @@ def read(
         if kind == "svmlight":
             width = features if isinstance(features, int) else None
             return read_svmlight(
-                files, features=width, errors=errors, sort_queries=sort_queries, progress=progress
+                files, features=width, pad=pad, errors=errors, sort_queries=sort_queries, progress=progress
             )
         columns = Columns(label, query, None if isinstance(features, int) else features, doc)
         parts = [
@@ -97,6 +100,8 @@ def read(
         "errors": errors,
         "sort_queries": sort_queries,
     }
+    if not pad:
+        options["pad"] = False
     if kind != "svmlight":
         options.update(label=label, query=query, doc=doc)
     return cached(files, options, cache, build)

@@ -89,6 +89,12 @@ class TextBlock:
     first_line: int
     text: bytes
 
+    def first_data_line(self) -> tuple[int, str]:
+        """Number and text of the first line that is more than a comment."""
+        lines = self.text.split(b"\n")
+        at = next((i for i, line in enumerate(lines) if line.partition(b"#")[0].strip()), 0)
+        return self.first_line + at, lines[at].decode("utf-8", "replace").rstrip("\r")
+
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:

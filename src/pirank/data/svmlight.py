@@ -23,6 +23,7 @@ def read_svmlight(
     files: Sequence[Path],
     *,
     features: int | None = None,
+    pad: bool = True,
     errors: str = "raise",
     sort_queries: bool = False,
     progress: Progress | None = None,
@@ -40,19 +41,16 @@ def read_svmlight(
     ids: list[np.ndarray] = []
     doc_ids: list[list[str] | int] = []
     places = Places()
-    dense_width: tuple[Path, int] | None = None
+    widths = DenseWidths(None if pad else features)
     for path in files:
         table.expect_file(
             path.stat().st_size if path.suffix.lower() not in (".gz", ".xz", ".zst", ".bz2") else None
         )
         rows_before = table.rows
-        all_dense: int | None = None
-        for position, (block, rows, bad) in enumerate(_parsed(path, features, errors, progress, block_bytes)):
+        for block, rows, bad in _parsed(path, features, errors, progress, block_bytes):
             skipped.extend(bad)
             places.add(block, table.rows, len(rows))
-            width = rows.width if rows.columns is None or len(rows) == 0 else None
-            if len(rows):
-                all_dense = width if position == 0 or all_dense == width else None
+            widths.add(block, rows)
             table.append(rows, len(block.text))
             labels.append(rows.labels)
             ids.append(rows.query_ids)
@@ -62,14 +60,7 @@ def read_svmlight(
             if skipped.examples:
                 problem += f": all were skipped, the first because of: {skipped.examples[0].problem}"
             raise DataError(problem, path=str(path))
-        if all_dense is not None:
-            if dense_width is not None and dense_width[1] != all_dense:
-                raise DataError(
-                    f"every line has {all_dense} features, "
-                    f"but in {dense_width[0]} every line has {dense_width[1]}",
-                    path=str(path),
-                )
-            dense_width = (path, all_dense)
+        widths.end_of_file()
     data = table.finished()
     grouped = group_rows(_one_type(ids), places, sort_queries=sort_queries)
     all_labels = np.concatenate(labels)
@@ -85,6 +76,47 @@ def read_svmlight(
         names,
         skipped=skipped,
     )
+
+
+class DenseWidths:
+    """Refuses text with other features than expected, where that can be told from text that leaves out zeros.
+
+    It can where every line of a file names the same features, from 1 on: fewer than are expected, or than every line of
+    the file before, are a mistake then.
+
+    Args:
+        expected: the number of features; None: that of the first such file.
+        why: where that number comes from.
+    """
+
+    def __init__(self, expected: int | None, why: str = "{} are expected") -> None:
+        self._expected = expected
+        self._why = why.format(expected)
+        self._width: int | None = None  # of all lines of this file so far, None where they differ
+        self._first: tuple[Path, int, str] | None = None
+
+    def add(self, block: TextBlock, rows: Rows) -> None:
+        """Look at some consecutive rows of a file."""
+        if len(rows) == 0:
+            return
+        width = rows.width if rows.columns is None else None
+        if self._first is None:
+            self._width, self._first = width, (block.path, *block.first_data_line())
+        elif width != self._width:
+            self._width = None
+
+    def end_of_file(self) -> None:
+        """Raise a DataError if all rows since the last call are of another width than expected."""
+        width, first = self._width, self._first
+        self._width, self._first = None, None
+        if width is None or first is None:
+            return
+        path, number, text = first
+        if self._expected is None:
+            self._expected, self._why = width, f"in {path} every line has {width}"
+        elif width != self._expected:
+            problem = f"every line has {width} features, but {self._why}"
+            raise DataError(problem, path=str(path), line=number, text=text)
 
 
 def _parsed(

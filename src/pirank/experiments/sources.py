@@ -6,12 +6,12 @@ import os
 import re
 import warnings
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from pirank.commands.changes import value_of
-from pirank.data import RankingData, Splits, check_same_features, load, read, synthetic
+from pirank.data import Splits, load, read, read_parts, synthetic
 from pirank.data.catalogue import CATALOGUE
 
 _ENDINGS = ("", ".txt", ".svm", ".parquet", ".csv", ".tsv", ".arrow", ".feather")
@@ -54,14 +54,9 @@ class Source:
             part: dict[str, Any] = {about.parts_are: fold} if about.parts else {}
             return load(self.name, self.folder, **part, cache=cache or False)
         files = self.files[fold]
-        parts: dict[str, RankingData] = {s: read(paths, cache=cache or False) for s, paths in files.items()}
+        parts = read_parts(files, partial(read, cache=cache or False))
         if set(parts) == {"train"}:
             return Splits(*parts["train"].split(_SHARES, seed=fold))
-        width = max(part.features.shape[1] for part in parts.values())
-        for split, paths in files.items():  # svmlight text leaves out zeros, so that a file may look narrower
-            if parts[split].features.shape[1] != width:
-                parts[split] = read(paths, features=width, cache=cache or False)
-        check_same_features(**parts)
         return Splits(parts["train"], parts["vali"], parts["test"])
 
     def description(self) -> dict[str, Any]:

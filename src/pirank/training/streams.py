@@ -19,6 +19,7 @@ from torch import Tensor
 
 from pirank.data import DataError
 from pirank.data.sources import format_of, opened, text_blocks
+from pirank.data.svmlight import DenseWidths
 from pirank.data.svmlight_blocks import parse_regular
 from pirank.data.svmlight_lines import parse_lines
 from pirank.names import unknown
@@ -124,17 +125,16 @@ def _once(block: Block, seen: set[Any], path: Path) -> Block:
 
 
 def _svmlight(path: Path, width: int, progress: Progress | None) -> Iterator[Block]:
-    dense = 0  # as long as every line names the same features: text that leaves out zeros does not
+    widths = DenseWidths(width, why="the model was trained on {}")
     for text in text_blocks(path, block_bytes=_TEXT_BLOCK, progress=progress):
         rows = parse_regular(text.text)
         if rows is None or rows.width > width:
             rows = parse_lines(text, None, width)
+        widths.add(text, rows)
         features = np.zeros((len(rows), width), np.float32)
         if rows.columns is None:
-            dense = max(dense, rows.values.shape[1])
             features[:, : rows.values.shape[1]] = rows.values
         else:
-            dense = width
             features[np.repeat(np.arange(len(rows)), rows.counts), rows.columns] = rows.values
         ids = rows.query_ids
         if ids.dtype == object and not all(isinstance(each, int) for each in ids):
@@ -143,8 +143,7 @@ def _svmlight(path: Path, width: int, progress: Progress | None) -> Iterator[Blo
         if rows.doc_ids is not None:
             kept["doc_id"] = pa.array(rows.doc_ids, pa.string())
         yield Block(torch.from_numpy(features), ids, pa.table(kept))
-    if 0 < dense < width:
-        raise DataError(f"every line has {dense} features, the model was trained on {width}", path=str(path))
+    widths.end_of_file()
 
 
 def _table(
