@@ -171,6 +171,19 @@ def test_wrong_data_is_one_line_and_leaves_nothing(run, files, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["bad.txt"]
 
 
+def test_a_configuration_keeps_the_data_options_that_are_not_given_again(run, files):
+    run("train", files / "train.parquet", *TABLE, "--features", "f0,f1", *QUICK, "--out", "first", "-q")
+    run(
+        "train", "--config", "first/config.yaml", "--skip-errors", "--label", "grade", "--out", "second", "-q"
+    )
+    first, second = (
+        yaml.safe_load(Path(run, "config.yaml").read_text())["data"] for run in ("first", "second")
+    )
+    assert second == {**first, "skip_errors": True}
+    assert second["features"] == ["f0", "f1"]
+    assert "label cannot be given" in failing(run, "train", "--resume", "first", "--label", "other")
+
+
 def test_resume_takes_the_runs_own_settings(run, files):
     run("train", files / "train.txt", *QUICK, "--out", "r", "-q")
     for option, value in (

@@ -56,12 +56,12 @@ def evaluate(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    label: Label = "label",
-    query: Query = "qid",
+    label: Label = None,
+    query: Query = None,
     features: Features = None,
-    sort_queries: SortQueries = False,
-    skip_errors: SkipErrors = False,
-    cache: Cache = False,
+    sort_queries: SortQueries = None,
+    skip_errors: SkipErrors = None,
+    cache: Cache = None,
 ) -> None:
     """Evaluate a run, or anybody's scores, on labelled data.
 
@@ -70,7 +70,14 @@ def evaluate(
 
     Example: pirank evaluate runs/first test.txt
     """
-    how = Reading.given(label, query, features, sort_queries, skip_errors, cache)
+    how = Reading().changed(
+        label=label,
+        query=query,
+        features=features,
+        sort_queries=sort_queries,
+        skip_errors=skip_errors,
+        cache=cache,
+    )
     if scores is not None:
         if skip_errors or sort_queries:
             raise ValueError(

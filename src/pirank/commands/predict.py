@@ -24,8 +24,8 @@ def predict(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="File to write: .csv or .parquet.", show_default=False)
     ],
-    query: Query = "qid",
-    label: Label = "label",
+    query: Query = None,
+    label: Label = None,
     features: Annotated[
         str | None,
         typer.Option(
@@ -43,6 +43,8 @@ def predict(
     ranker = load_ranker(run)
     names = column_names(features)
     with file_bar(data, quiet) as progress:
-        rows = predict_file(ranker, data, out, query=query, label=label, features=names, progress=progress)
+        rows = predict_file(
+            ranker, data, out, query=query or "qid", label=label or "label", features=names, progress=progress
+        )
     if not quiet:
         say(f"{rows:,} rows: {out}")

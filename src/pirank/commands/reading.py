@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +13,7 @@ import typer
 from rich.progress import DownloadColumn, TransferSpeedColumn
 
 from pirank import data
+from pirank.commands.changes import given
 from pirank.data import RankingData
 from pirank.data.sources import expand, format_of
 from pirank.models import Ranker
@@ -25,17 +26,23 @@ def _option(name: str, help: str, **more: Any) -> Any:
     return typer.Option(name, help=help, rich_help_panel=_PANEL, **more)
 
 
-Label = Annotated[str, _option("--label", "Label column of a table.")]
-Query = Annotated[str, _option("--query", "Query id column of a table.")]
+Label = Annotated[str | None, _option("--label", "Label column of a table.", show_default="label")]
+Query = Annotated[str | None, _option("--query", "Query id column of a table.", show_default="qid")]
 Features = Annotated[
     str | None,
     _option("--features", "Feature columns of a table, joined by commas.", show_default="all others"),
 ]
 SortQueries = Annotated[
-    bool, _option("--sort-queries", "Accept rows of a query that do not follow each other.")
+    bool | None,
+    _option("--sort-queries", "Accept rows of a query that do not follow each other.", show_default=False),
 ]
-SkipErrors = Annotated[bool, _option("--skip-errors", "Leave out bad lines, and say how many.")]
-Cache = Annotated[bool, _option("--cache", "Keep what was read beside the file, and use it the next time.")]
+SkipErrors = Annotated[
+    bool | None, _option("--skip-errors", "Leave out bad lines, and say how many.", show_default=False)
+]
+Cache = Annotated[
+    bool | None,
+    _option("--cache", "Keep what was read beside the file, and use it the next time.", show_default=False),
+]
 
 
 @dataclass(frozen=True)
@@ -49,12 +56,10 @@ class Reading:
     skip_errors: bool = False
     cache: bool = False
 
-    @classmethod
-    def given(
-        cls, label: str, query: str, features: str | None, sort_queries: bool, skip_errors: bool, cache: bool
-    ) -> Reading:
-        """What the options say."""
-        return cls(label, query, column_names(features), sort_queries, skip_errors, cache)
+    def changed(self, *, features: str | None, **options: str | bool | None) -> Reading:
+        """The same but for the options that were given, those that are not None."""
+        changes = given({**options, "features": column_names(features)})
+        return replace(self, **changes)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for ``config.yaml``."""

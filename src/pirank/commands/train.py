@@ -45,12 +45,12 @@ def train(
     test: Annotated[
         list[Path] | None, _option(_DATA, "Test file, evaluated at the end; repeat for several.")
     ] = None,
-    label: reading.Label = "label",
-    query: reading.Query = "qid",
+    label: reading.Label = None,
+    query: reading.Query = None,
     features: reading.Features = None,
-    sort_queries: reading.SortQueries = False,
-    skip_errors: reading.SkipErrors = False,
-    cache: reading.Cache = False,
+    sort_queries: reading.SortQueries = None,
+    skip_errors: reading.SkipErrors = None,
+    cache: reading.Cache = None,
     model: Annotated[
         str | None,
         _option(_RANKER, "Network: mlp, linear, attention, paper-benchmark, paper-ablation.", DEFAULT.model),
@@ -211,8 +211,17 @@ def train(
         "relative": relative,
         **pairs("--loss-option", loss_option),
     }
+    of_data: dict[str, Any] = {
+        "label": label,
+        "query": query,
+        "features": features,
+        "sort_queries": sort_queries,
+        "skip_errors": skip_errors,
+        "cache": cache,
+    }
     if resume is not None:
         fixed = {
+            **given(of_data),
             **given(changes),
             **given(of_model),
             **given(of_loss),
@@ -231,8 +240,7 @@ def train(
     plan = RunPlan.from_config(read_config(config)) if config is not None else None
     settings = preset(preset_name or "default") if plan is None or preset_name else plan.settings
     settings = changed(settings, given(changes), given(of_model), given(of_loss))
-    how = reading.Reading.given(label, query, features, sort_queries, skip_errors, cache)
-    how = how if plan is None or how != reading.Reading() else plan.reading
+    how = (plan.reading if plan else reading.Reading()).changed(**of_data)
     sources = {"train": paths, "valid": valid, "test": test}
     before = plan.paths if plan else {}
     named = {
