@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 
+from pirank import files as files_module
 from pirank.data import DataError, RankingData, read, synthetic, write
 from pirank.data import cache as cache_module
 
@@ -68,7 +70,7 @@ def test_the_second_time_the_source_is_not_read(source: Path, reads: list[int]) 
     assert again.skipped.count == 1
     assert again.skipped.examples[0].line == 3
     assert str(again.skipped.examples[0]) == str(first.skipped.examples[0])
-    assert [path.suffix for path in source.parent.iterdir()].count(".tmp") == 0
+    assert not [path for path in source.parent.iterdir() if "partial" in path.name]
 
 
 def test_options_have_their_own_cache(source: Path, reads: list[int]) -> None:
@@ -128,14 +130,14 @@ def test_a_damaged_cache_is_rebuilt(source: Path, reads: list[int], damage: str)
 def test_where_nothing_can_be_written(
     source: Path, reads: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    real = cache_module.save
+    real = files_module.save_file
 
-    def no_room_beside(data: RankingData, path: Path, sources: object = None) -> None:
+    def no_room_beside(tensors: dict[str, torch.Tensor], path: Path, metadata: dict[str, str]) -> None:
         if path.parent == source.parent:
-            raise OSError("read-only file system")
-        real(data, path, sources)  # type: ignore[arg-type]
+            raise SafetensorError("I/O error: Permission denied (os error 13)")  # what the library raises
+        real(tensors, path, metadata)
 
-    monkeypatch.setattr(cache_module, "save", no_room_beside)
+    monkeypatch.setattr(files_module, "save_file", no_room_beside)
     monkeypatch.setenv("PIRANK_CACHE", str(tmp_path / "user"))
     read(source, errors="skip", cache=True)
     read(source, errors="skip", cache=True)

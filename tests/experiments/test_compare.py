@@ -79,6 +79,34 @@ def test_winners_are_those_of_a_case_worked_out_by_hand(tmp_path):
     assert [table.cell(row, arp).bold for row in range(3)] == [True, True, False]
 
 
+@pytest.mark.parametrize("path", ["{data}-{fold}.scores", "plain.scores"])
+def test_scores_that_changed_are_read_again(letor, tmp_path, path):
+    source = source_of(str(letor))
+    file = tmp_path / path.format(data=source.name, fold=1)
+    rows = (letor / "test.txt").read_text().splitlines()
+    plan = Plan([source], [scores_method(f"theirs={tmp_path / path}")])
+
+    def ndcg(scores):
+        file.write_text("\n".join(scores))
+        return plan.run(tmp_path / "out", jobs=1).compared(source).metrics["ndcg@10"].means["theirs"]
+
+    assert ndcg([line[0] for line in rows]) == 1
+    assert ndcg([str(9 - int(line[0])) for line in rows]) < 0.9  # as many bytes as before
+
+
+def test_data_that_changed_is_not_taken_for_what_was_finished(tmp_path):
+    write_letor(tmp_path / "data.txt", 20, features=3, seed=0)
+    plan = Plan([source_of(str(tmp_path / "data.txt"))], [loss_method("ranknet")], seeds=1)
+    before = plan.trials()[0].name
+    text = (tmp_path / "data.txt").read_text()
+    (tmp_path / "data.txt").write_text(text.replace("\n1 ", "\n2 ", 1))
+    assert plan.trials()[0].name != before
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "data.txt").write_text(text)
+    moved = Plan([source_of(str(tmp_path / "elsewhere" / "data.txt"))], plan.methods, seeds=1)
+    assert moved.trials()[0].name == before
+
+
 def without_seconds(findings, source):
     """The table's CSV without the last column, the training time."""
     return [line.rsplit(",", 1)[0] for line in to_csv(results_table(findings, source)).splitlines()]
@@ -229,6 +257,7 @@ def test_a_failing_method_does_not_take_the_others_with_it(tmp_path):
         (["synthetic", "--gbdt", "lightgbm:features=ranked"], "features must be raw"),
         (["synthetic", "--gbdt", "lightgbm:63"], "NAME:option=value"),
         (["synthetic", "--scores", "theirs"], "NAME=PATH"),
+        (["synthetic", "--scores", "theirs={set}.txt"], "no other braces"),
         (["nowhere"], "there is no such file"),
         (["synthetic", "--folds", "2"], "has the folds 1, not 2"),
         (["synthetic", "--set", "epoch=3"], "epoch"),

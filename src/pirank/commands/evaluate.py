@@ -18,6 +18,7 @@ from pirank.commands.display import results_table
 from pirank.commands.failing import guarded
 from pirank.commands.reading import Cache, Features, Label, Query, Reading, SkipErrors, SortQueries
 from pirank.data import RankingData
+from pirank.files import appearing
 from pirank.names import unknown
 from pirank.terminal import say
 from pirank.training.evaluation import Evaluation
@@ -126,4 +127,5 @@ def write_per_query(result: Evaluation, data: RankingData, path: Path) -> None:
     columns["documents"] = pa.array(data.offsets.diff().numpy())
     for name, values in result.per_query.items():
         columns[name] = pa.array(values.double().numpy(), from_pandas=True)
-    pa.csv.write_csv(pa.table(columns), str(path))
+    with appearing(path) as partial:
+        pa.csv.write_csv(pa.table(columns), str(partial))

@@ -16,13 +16,14 @@ import torch
 from pirank.commands.display import results_table, training_display
 from pirank.commands.reading import Reading
 from pirank.data import RankingData, read_parts
+from pirank.files import write_text
 from pirank.terminal import say
 from pirank.training.checkpoint import read_checkpoint
 from pirank.training.devices import make_fabric
 from pirank.training.errors import Interrupted, TrainingError
 from pirank.training.evaluation import evaluate
 from pirank.training.recipe import check, check_data, train_ranker
-from pirank.training.run import Run, write_whole
+from pirank.training.run import Run
 from pirank.training.scoring import scores_of
 from pirank.training.settings import Settings
 from pirank.version import __version__
@@ -136,7 +137,7 @@ def carry_out(
     try:
         ranker.cpu().save(run.model_path)
         evaluation = evaluate(scores_of(ranker, judged), judged)
-        write_whole(run.results_path, json.dumps({"split": name, **evaluation.as_dict()}, indent=2) + "\n")
+        write_text(run.results_path, json.dumps({"split": name, **evaluation.as_dict()}, indent=2) + "\n")
     except KeyboardInterrupt:
         raise Interrupted(
             f"interrupted after the training; evaluate with: pirank train --resume {run.path}"

@@ -8,11 +8,9 @@ the sources are read again.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import secrets
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -22,11 +20,11 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from pirank.data.errors import DataError, SkippedLines
 from pirank.data.ranking_data import RankingData
+from pirank.files import write_tensors
 
 _VERSION = 1
 _ENDING = ".pirank-cache"
@@ -96,10 +94,11 @@ def _places(files: Sequence[Path], options: dict[str, Any], cache: Cache) -> lis
 
 def _fingerprint(file: Path) -> dict[str, Any]:
     state = file.stat()
-    return {"name": file.name, "size": state.st_size, "time": state.st_mtime_ns, "hash": _content_hash(file)}
+    return {"name": file.name, "size": state.st_size, "time": state.st_mtime_ns, "hash": content_hash(file)}
 
 
-def _content_hash(file: Path) -> str:
+def content_hash(file: Path) -> str:
+    """What tells a file from every other, in hexadecimal."""
     digest = hashlib.blake2b(digest_size=16)
     with file.open("rb") as stream:
         while block := stream.read(1 << 22):
@@ -114,7 +113,7 @@ def _fresh(files: Sequence[Path], sources: list[dict[str, Any]]) -> bool:
         state = file.stat()
         if state.st_size != source["size"]:
             return False
-        if state.st_mtime_ns != source["time"] and _content_hash(file) != source["hash"]:
+        if state.st_mtime_ns != source["time"] and content_hash(file) != source["hash"]:
             return False
     return True
 
@@ -138,15 +137,7 @@ def save(data: RankingData, path: Path, sources: list[dict[str, Any]] | None = N
         "examples": [[e.problem, e.path, e.line, e.text] for e in data.skipped.examples],
         "check": _checksum(tensors),
     }
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        save_file(tensors, temporary, metadata={"pirank": json.dumps(about)})
-        with temporary.open("rb+") as stream:
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    write_tensors(path, tensors, {"pirank": json.dumps(about)})
 
 
 def load(path: Path) -> tuple[RankingData, list[dict[str, Any]]]:

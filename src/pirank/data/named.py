@@ -77,14 +77,13 @@ def load(
     if counts not in ("warn", "raise", "ignore"):
         raise ValueError(f"counts must be 'warn', 'raise' or 'ignore', got {counts!r}")
     about = CATALOGUE[name]
-    part = _part(about, fold, set)
     base = _folder(name, folder)
-    files = _found(about, part, base)
+    files = files_of(name, base, fold=fold, set=set)
     parts = {
         split: read(paths, features=about.features, cache=cache, progress=progress)
         for split, paths in files.items()
     }
-    problem = _count_problem(about, part, parts)
+    problem = _count_problem(about, _part(about, fold, set), parts)
     if problem is not None and counts == "raise":
         raise DataError(problem, path=str(base))
     if problem is not None and counts == "warn":
@@ -94,6 +93,18 @@ def load(
             [1 - _VALIDATION_SHARE, _VALIDATION_SHARE], seed=0
         )
     return Splits(parts["train"], parts["vali"], parts["test"])
+
+
+def files_of(
+    name: str,
+    folder: str | os.PathLike[str] | None = None,
+    *,
+    fold: int | None = None,
+    set: int | None = None,
+) -> dict[str, list[Path]]:
+    """The files that :func:`load` reads for each part."""
+    about = CATALOGUE[name]
+    return _found(about, _part(about, fold, set), _folder(name, folder))
 
 
 def _part(about: NamedSet, fold: int | None, set: int | None) -> int:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import bz2
-import contextlib
 import gzip
 import json
 import lzma
 import os
-import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ import pyarrow.parquet
 from pirank.data.errors import DataError
 from pirank.data.ranking_data import RankingData
 from pirank.data.sources import format_of
+from pirank.files import appearing
 
 _BLOCK_DOCUMENTS = 8192
 
@@ -61,22 +60,11 @@ def write(
     kind = format_of(path, format)
     if kind not in ("svmlight", "parquet"):
         raise ValueError(f"{path}: data is written as svmlight text or Parquet, not as {kind}")
-    with _replacing(path) as temporary:
+    with appearing(path) as temporary:
         if kind == "parquet":
             _write_parquet(parts, temporary, progress)
         else:
             _write_svmlight(parts, temporary, path.suffix.lower(), sparse, progress)
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
 
 
 # --- svmlight -----------------------------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ from pirank.experiments.report import (
     Table,
     win_loss,
 )
-from pirank.experiments.report.page import write_text
 from pirank.experiments.sources import Source, counts_of
+from pirank.files import write_text
 from pirank.version import __version__
 
 _NAMES = {"mrr": "MRR", "arp": "ARP", "opa": "OPA", "map": "MAP"}
@@ -281,4 +281,4 @@ def write_rows(findings: Findings, path: Path) -> Path:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-    return write_text(file.getvalue(), path)
+    return write_text(path, file.getvalue())

@@ -47,8 +47,7 @@ class Method:
 
     def description(self) -> dict[str, Any]:
         """Plain values."""
-        size = Path(self.name).stat().st_size if self.kind == "scores" and Path(self.name).exists() else 0
-        return {"kind": self.kind, "name": self.name, "options": self.options, "size": size}
+        return {"kind": self.kind, "name": self.name, "options": self.options}
 
 
 def loss_method(text: str) -> Method:
@@ -97,6 +96,12 @@ def scores_method(text: str) -> Method:
     name, equals, path = text.partition("=")
     if not equals or not name:
         raise ValueError(f"--scores must be NAME=PATH, got {text!r}")
+    try:
+        path.format(data="", fold=1)
+    except (KeyError, IndexError, ValueError):
+        raise ValueError(
+            f"--scores may hold {{data}} and {{fold}} and no other braces, got {text!r}"
+        ) from None
     return Method(name, "scores", str(Path(path).expanduser().absolute()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import Any
 
 from pirank.commands.changes import value_of
 from pirank.data import Splits, load, read, read_parts, synthetic
+from pirank.data.cache import content_hash
 from pirank.data.catalogue import CATALOGUE
+from pirank.data.named import files_of
 
 _ENDINGS = ("", ".txt", ".svm", ".parquet", ".csv", ".tsv", ".arrow", ".feather")
 _ARCHIVES = ("", ".gz", ".xz", ".bz2", ".zst")
@@ -34,7 +37,6 @@ class Source:
         files: the files of each fold's ``train``, ``vali`` and ``test``; a fold with ``train`` only is split by query.
         folder: where a public set lies.
         options: of the synthetic task.
-        size: bytes of all files, so that other data under the same name is not taken for this.
     """
 
     name: str
@@ -43,25 +45,49 @@ class Source:
     files: dict[int, Files] = field(default_factory=dict)
     folder: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    size: int = 0
 
     def splits(self, fold: int, cache: Path | None = None) -> Splits:
         """Training, validation and test queries of a fold; what was read is kept in the folder ``cache``."""
         if self.kind == "synthetic":
             return _synthetic_splits(self.options)
         if self.kind == "named":
-            about = CATALOGUE[self.name]
-            part: dict[str, Any] = {about.parts_are: fold} if about.parts else {}
-            return load(self.name, self.folder, **part, cache=cache or False)
-        files = self.files[fold]
-        parts = read_parts(files, partial(read, cache=cache or False))
+            return load(self.name, self.folder, **self._part(fold), cache=cache or False)
+        parts = read_parts(self.files[fold], partial(read, cache=cache or False))
         if set(parts) == {"train"}:
             return Splits(*parts["train"].split(_SHARES, seed=fold))
         return Splits(parts["train"], parts["vali"], parts["test"])
 
-    def description(self) -> dict[str, Any]:
-        """What tells this data from other data: plain values without the place it lies at."""
-        return {"name": self.name, "kind": self.kind, "options": self.options, "size": self.size}
+    def is_here(self) -> bool:
+        """Whether the files of the first fold are where they are looked for."""
+        return self.kind == "synthetic" or bool(self._files_of(self.folds[0]))
+
+    def description(self, fold: int) -> dict[str, Any]:
+        """What tells the data of a fold from other data: plain values without the place it lies at."""
+        contents = {part: [_content(Path(p)) for p in paths] for part, paths in self._files_of(fold).items()}
+        return {"name": self.name, "kind": self.kind, "options": self.options, "contents": contents}
+
+    def _part(self, fold: int) -> dict[str, Any]:
+        about = CATALOGUE[self.name]
+        return {about.parts_are: fold} if about.parts else {}
+
+    def _files_of(self, fold: int) -> Mapping[str, Sequence[str | Path]]:
+        if self.kind != "named":
+            return self.files.get(fold, {})
+        try:
+            return files_of(self.name, self.folder, **self._part(fold))
+        except (OSError, ValueError):
+            return {}  # whoever reads it says what is missing
+
+
+def _content(path: Path) -> str:
+    state = path.stat()
+    return _content_at(path, state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=1000)
+def _content_at(path: Path, size: int, time: int) -> str:
+    """The hash of a file as long as nobody changes it."""
+    return content_hash(path)
 
 
 def source_of(text: str, folds: tuple[int, ...] | None = None) -> Source:
@@ -96,7 +122,7 @@ def source_of(text: str, folds: tuple[int, ...] | None = None) -> Source:
         if fold not in source.folds:
             raise ValueError(f"{source.name} has the folds {_listed(source.folds)}, not {fold}")
     kept = {fold: source.files[fold] for fold in folds if fold in source.files}
-    return Source(source.name, source.kind, folds, kept, source.folder, source.options, source.size)
+    return Source(source.name, source.kind, folds, kept, source.folder, source.options)
 
 
 @lru_cache(maxsize=2)
@@ -112,7 +138,8 @@ def _synthetic_cached(key: tuple[tuple[str, Any], ...]) -> Splits:
 
 
 def _synthetic_splits(options: dict[str, Any]) -> Splits:
-    return _synthetic_cached(tuple(sorted(options.items())))
+    hashable = {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}
+    return _synthetic_cached(tuple(sorted(hashable.items())))
 
 
 def _synthetic_options(text: str) -> dict[str, Any]:
@@ -130,17 +157,7 @@ def _named(name: str, folder: str | None) -> Source:
     folds = tuple(range(1, about.parts + 1)) if about.parts_are == "fold" and about.parts else (1,)
     given = folder if folder is not None else os.environ.get("PIRANK_DATA")
     place = None if given is None else Path(given).expanduser().absolute()
-    size = 0
-    if place is not None:
-        # $PIRANK_DATA holds other sets, too; a folder that was named holds this one.
-        inside = [place / each for each in about.folders]
-        looked_in = [each for each in inside if each.is_dir()] or ([place] if folder is not None else [])
-        size = sum(file.stat().st_size for each in looked_in for file in each.rglob("*") if _is_data(file))
-    return Source(name, "named", folds, folder=None if place is None else str(place), size=size)
-
-
-def _is_data(path: Path) -> bool:
-    return path.is_file() and any(str(path).endswith(f".txt{archive}") for archive in _ARCHIVES)
+    return Source(name, "named", folds, folder=None if place is None else str(place))
 
 
 def _of_path(label: str, path: Path) -> Source:
@@ -150,8 +167,7 @@ def _of_path(label: str, path: Path) -> Source:
         raise FileNotFoundError(f"{path}: there is no such file or folder{near}")
     name = label or re.split(r"[.]", path.name)[0]
     folds = {1: {"train": [str(path)]}} if path.is_file() else _layout(path)
-    paths = {file for files in folds.values() for each in files.values() for file in each}
-    return Source(name, "files", tuple(folds), folds, size=sum(Path(file).stat().st_size for file in paths))
+    return Source(name, "files", tuple(folds), folds)
 
 
 def _layout(folder: Path) -> dict[int, Files]:

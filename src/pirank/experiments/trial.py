@@ -24,6 +24,7 @@ from torch import Tensor
 
 from pirank import metrics
 from pirank.data import Splits
+from pirank.data.cache import content_hash
 from pirank.experiments.authors_code import AuthorsNDCGLoss
 from pirank.experiments.gbdt import gbdt_scores
 from pirank.experiments.methods import Method, settings_of, slug
@@ -38,6 +39,7 @@ from pirank.experiments.relaxed import relaxed_and_hard
 from pirank.experiments.sources import Source
 from pirank.training import Run, Settings, make_fabric, scores_of, train_ranker
 from pirank.training.checkpoint import read_checkpoint
+from pirank.version import __version__
 
 Stop = Callable[[], bool]
 _SETTINGS_WITHOUT_INFLUENCE = ("checkpoint_seconds", "capture")
@@ -72,7 +74,8 @@ class Trial:
     def description(self) -> dict[str, Any]:
         """Everything that decides the numbers, as plain values."""
         plain: dict[str, Any] = {
-            "data": self.source.description(),
+            "pirank": __version__,
+            "data": self.source.description(self.fold),
             "fold": self.fold,
             "method": self.method.description(),
             "seed": self.seed,
@@ -85,11 +88,17 @@ class Trial:
             plain["relaxed"], plain["authors"] = self.relaxed, list(self.authors)
         elif self.method.kind == "gbdt":
             plain["transform"] = self.transform_of_trees()
+        elif self.scores_path().exists():
+            plain["contents"] = content_hash(self.scores_path())
         return plain
 
     def own_settings(self) -> Settings:
         """The settings of this trial's training."""
         return settings_of(self.method, self.settings, self.seed, self.candidate)
+
+    def scores_path(self) -> Path:
+        """The file of somebody else's scores for this data set and fold."""
+        return Path(self.method.name.format(data=self.source.name, fold=self.fold))
 
     def transform_of_trees(self) -> str:
         """What trees see of the features: what the networks see, where their row does not say otherwise."""
@@ -222,7 +231,7 @@ _held: dict[str, Splits] = {}
 
 def judged_splits(source: Source, fold: int, protocol: Protocol, cache: Path | None) -> Splits:
     """The splits of a fold, with the validation lists cut as the protocol says; the last ones are held."""
-    key = json.dumps([source.description(), fold, protocol.description(), str(cache)], sort_keys=True)
+    key = json.dumps([source.description(fold), fold, protocol.description(), str(cache)], sort_keys=True)
     if key not in _held:
         _held.clear()  # a process takes the trials of a fold one after another, and two folds may not fit
         splits = source.splits(fold, cache)
@@ -258,5 +267,4 @@ def _authors_loss(trial: Trial, settings: Settings) -> AuthorsNDCGLoss:
 def _scores_from_file(trial: Trial, rows: int) -> Tensor:
     from pirank.commands.evaluate import read_scores
 
-    path = Path(trial.method.name.format(data=trial.source.name, fold=trial.fold))
-    return read_scores(path, rows)
+    return read_scores(trial.scores_path(), rows)

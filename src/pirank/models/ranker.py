@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from pirank.files import write_tensors
 from pirank.models.registry import get
 from pirank.models.transforms import FeatureTransform
 
@@ -119,14 +119,8 @@ class Ranker(nn.Module):
             about: what else to write down, plain values; :meth:`load` gives it back as ``about``.
         """
         description = json.dumps({**self.description, "about": self.about if about is None else about})
-        target = Path(path)
-        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
         tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
-        try:
-            save_file(tensors, partial, metadata={_METADATA: description})
-            os.replace(partial, target)
-        finally:
-            partial.unlink(missing_ok=True)
+        write_tensors(Path(path), tensors, {_METADATA: description})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Ranker:

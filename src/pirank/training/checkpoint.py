@@ -6,7 +6,6 @@ JSON in the file's metadata. Nothing is pickled.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import time
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from pirank.files import write_tensors
 from pirank.training.errors import TrainingError
 from pirank.training.progress import Progress
 
@@ -96,7 +95,9 @@ class Checkpoints:
             state.setdefault(int(parameter), {})[key] = value
         optimizer.load_state_dict({"state": state, "param_groups": position["optimizer"]})
         torch.set_rng_state(tensors["random/cpu"][fabric.global_rank].clone())
-        if fabric.device.type == "cuda":
+        if (
+            fabric.device.type == "cuda" and "random/cuda" in tensors
+        ):  # a training that began on the CPU has none
             torch.cuda.set_rng_state(tensors["random/cuda"][fabric.global_rank].clone(), fabric.device)
         self._step = progress.step
         return _under("best/", tensors)
@@ -110,16 +111,11 @@ class Checkpoints:
         )
 
     def _write(self, tensors: dict[str, Tensor], position: dict[str, Any]) -> None:
-        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}.partial")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            save_file(tensors, partial, metadata={_METADATA: json.dumps(position)})
-            os.replace(partial, self.path)
-        except (OSError, SafetensorError) as error:
+            write_tensors(self.path, tensors, {_METADATA: json.dumps(position)})
+        except OSError as error:
             raise TrainingError(f"cannot write {self.path}: {error}; {self.last()}") from error
-        finally:
-            with contextlib.suppress(OSError):
-                partial.unlink(missing_ok=True)
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

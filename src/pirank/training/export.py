@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from pirank.files import appearing
 from pirank.models import Ranker
 from pirank.models.row_transforms import QuantileNormalise, Standardise
 from pirank.training.errors import TrainingError
@@ -108,8 +109,7 @@ class _OneQuery(nn.Module):
 def _checked(
     ranker: Ranker, path: Path, write: Callable[[Path], None], load: Callable[[Path], Scorer]
 ) -> float:
-    partial = path.with_name(f".{os.getpid()}.partial.{path.name}")
-    try:
+    with appearing(path) as partial:
         with _quiet():
             write(partial)
         scorer = load(partial)
@@ -120,10 +120,6 @@ def _checked(
             raise TrainingError(
                 f"the exported program's scores differ from the model's by {worst:.2g} times their spread: not written"
             )
-        os.replace(partial, path)
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
     return worst
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pyarrow.parquet
 import torch
 from torch import Tensor
 
+from pirank.files import appearing
 from pirank.models import Ranker
 from pirank.training.streams import Block, Progress, whole_queries
 
@@ -49,37 +49,34 @@ def predict_file(
         The number of rows.
     """
     source, target = Path(source), Path(target)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     rows, writer = 0, None
     open_writer = writer_for(target)
     if not source.exists():
         raise FileNotFoundError(f"{source}: there is no such file")
-    try:
-        blocks = whole_queries(
-            source,
-            ranker.in_features,
-            query=query,
-            features=features or ranker.feature_names,
-            not_features=(label,),
-            progress=progress,
-        )
-        for block in read_ahead(blocks):
-            offsets = block.offsets()
-            with torch.inference_mode():
-                scores = ranker(block.features, offsets)
-            table = with_columns(block.kept, score=scores.numpy(), rank=ranks_of(scores, offsets).numpy())
+    blocks = whole_queries(
+        source,
+        ranker.in_features,
+        query=query,
+        features=features or ranker.feature_names,
+        not_features=(label,),
+        progress=progress,
+    )
+    with appearing(target) as partial:
+        try:
+            for block in read_ahead(blocks):
+                offsets = block.offsets()
+                with torch.inference_mode():
+                    scores = ranker(block.features, offsets)
+                table = with_columns(block.kept, score=scores.numpy(), rank=ranks_of(scores, offsets).numpy())
+                if writer is None:
+                    writer = open_writer(partial, table.schema)
+                writer.write_table(table)
+                rows += len(block)
             if writer is None:
-                writer = open_writer(partial, table.schema)
-            writer.write_table(table)
-            rows += len(block)
-        if writer is None:
-            raise ValueError(f"{source} holds no rows")
-        writer.close()
-        os.replace(partial, target)
-    finally:
-        if writer is not None:
-            with closing(writer):
-                partial.unlink(missing_ok=True)
+                raise ValueError(f"{source} holds no rows")
+        finally:
+            if writer is not None:
+                writer.close()
     return rows
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import yaml
 
+from pirank.files import write_text
 from pirank.models import Ranker
 from pirank.training.errors import TrainingError
 from pirank.version import __version__
@@ -79,8 +80,8 @@ class Run:
                 shutil.rmtree(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
             # First what makes it a run: from here on it can be resumed.
-            write_whole(self.config_path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
-            write_whole(self.path / "environment.txt", environment())
+            write_text(self.config_path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+            write_text(self.path / "environment.txt", environment())
             self.metrics_path.touch()
         except OSError as error:
             raise TrainingError(
@@ -104,7 +105,7 @@ class Run:
     def forget_after(self, steps: dict[int, int]) -> None:
         """Drop the lines written after the checkpoints: ``steps`` says where each network goes on."""
         kept = [r for r in self.history() if r["step"] <= steps.get(r["member"], 0)]
-        write_whole(self.metrics_path, "".join(json.dumps(record) + "\n" for record in kept))
+        write_text(self.metrics_path, "".join(json.dumps(record) + "\n" for record in kept))
 
     def history(self) -> list[dict[str, Any]]:
         """The lines of ``metrics.jsonl``; one that was cut off in the middle is left out."""
@@ -153,16 +154,6 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(config, dict) or not {"data", "settings"} <= set(config):
         raise TrainingError(f"{path} is no run configuration: it must have the keys 'data' and 'settings'")
     return config
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(text)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def environment() -> str:

@@ -10,9 +10,10 @@ from pathlib import Path
 from pirank.experiments.report import tables
 from pirank.experiments.report.figures import to_svg
 from pirank.experiments.report.formatting import duration, moment
-from pirank.experiments.report.page import asset, write_report, write_text
+from pirank.experiments.report.page import asset, write_report
 from pirank.experiments.report.parts import Item, Report, Table
 from pirank.experiments.report.plots import Figure
+from pirank.files import write_text
 
 LONGEST = 30
 """Rows of a figure's numbers that Markdown shows in full."""
@@ -84,7 +85,7 @@ def write_csv(item: Table | Figure, path: str | os.PathLike[str]) -> Path:
         1
         >>> folder.cleanup()
     """
-    return write_text(tables.to_csv(item), path)
+    return write_text(Path(path), tables.to_csv(item))
 
 
 def write_svg(figure: Figure, path: str | os.PathLike[str]) -> Path:
@@ -99,7 +100,7 @@ def write_svg(figure: Figure, path: str | os.PathLike[str]) -> Path:
         '<svg'
         >>> folder.cleanup()
     """
-    return write_text(to_svg(figure, asset("chart.css")), path)
+    return write_text(Path(path), to_svg(figure, asset("chart.css")))
 
 
 def write_folder(report: Report, folder: str | os.PathLike[str]) -> Path:
@@ -126,7 +127,7 @@ def write_folder(report: Report, folder: str | os.PathLike[str]) -> Path:
         if not isinstance(item, Table):
             write_svg(item, root / "figures" / f"{name}.svg")
             pictures[place] = f"figures/{name}.svg"
-    write_text(to_markdown(report, pictures), root / "report.md")
+    write_text(root / "report.md", to_markdown(report, pictures))
     return write_report(report, root / "report.html")
 
 

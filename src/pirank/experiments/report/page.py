@@ -6,7 +6,6 @@ import base64
 import hashlib
 import os
 import re
-import tempfile
 from functools import cache
 from html import escape
 from importlib import resources
@@ -17,6 +16,7 @@ from pirank.experiments.report import figures, tables
 from pirank.experiments.report.formatting import duration, moment
 from pirank.experiments.report.palette import classes, declarations
 from pirank.experiments.report.parts import Item, Report, Section, Table
+from pirank.files import write_text
 from pirank.version import __version__
 
 
@@ -37,26 +37,7 @@ def write_report(report: Report, path: str | os.PathLike[str]) -> Path:
         'report.html'
         >>> folder.cleanup()
     """
-    return write_text(to_html(report), path)
-
-
-def write_text(content: str, path: str | os.PathLike[str]) -> Path:
-    """Write a text file so that a reader sees the old or the new one, never half of one."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(content)
-        # A temporary file is its owner's alone; a report is as readable as any new file.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-    return target
+    return write_text(Path(path), to_html(report))
 
 
 @cache

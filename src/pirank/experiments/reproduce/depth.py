@@ -16,13 +16,13 @@ from torch import Tensor
 from pirank.data import synthetic
 from pirank.experiments.report import LineFigure, Section, Series, Table
 from pirank.experiments.reproduce.effort import Effort
+from pirank.files import write_text
 from pirank.losses import MSELoss, PiRankLoss
 from pirank.metrics import NDCG
 from pirank.models import get
 from pirank.sorts import NeuralSort, Sort, Tree
 from pirank.sorts.base import Temperature
 from pirank.training import Settings, fit
-from pirank.training.run import write_whole
 
 LIST_SIZES = (5**3, 10**3, 13**3, 15**3)
 BEYOND = (20**3, 30**3)
@@ -123,7 +123,7 @@ def _measured(
         return None
     seconds = clock(variant, size, k, steps)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, json.dumps({"seconds": seconds, "times": steps, "threads": torch.get_num_threads()}))
+    write_text(path, json.dumps({"seconds": seconds, "times": steps, "threads": torch.get_num_threads()}))
     return seconds * 100 / steps
 
 

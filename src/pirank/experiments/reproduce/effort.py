@@ -79,7 +79,7 @@ class Effort:
     def _is_here(self, name: str) -> bool:
         if "PIRANK_DATA" not in os.environ:
             return False
-        return source_of(name).size > 0
+        return source_of(name).is_here()
 
     def in_words(self, full: str, quick: str) -> str:
         """Which settings these are."""
