@@ -108,7 +108,8 @@ def _each_group(
     position = torch.arange(width, device=scores.device)
     mask = position < lengths[:, None]
     if scores.numel() == 0:
-        return per_list(scores.new_zeros(mask.shape), labels.new_zeros(mask.shape), mask)
+        # The sum is 0 and ties the result to the scores: a process without queries goes backward like the others.
+        return per_list(scores.new_zeros(mask.shape) + scores.sum(), labels.new_zeros(mask.shape), mask)
     index = (starts[:, None] + position).clamp(max=scores.numel() - 1).reshape(-1)
     # index_select is several times faster than scores[index], there and back.
     scores, labels = (part.index_select(0, index).reshape(mask.shape) for part in (scores, labels))
@@ -241,6 +242,19 @@ def check_finite(values: Tensor, mask: Tensor | None, name: str, check_values: b
         )
 
 
+def check_weights(weights: Tensor, per_list: Tensor) -> Tensor:
+    """One finite number of at least 0 a list, of the kind of the lists' values; on a GPU nobody looks at them."""
+    weights = torch.as_tensor(weights)
+    if weights.shape != per_list.shape:
+        raise ValueError(
+            f"weights must be one number a list, {list(per_list.shape)}: got {list(weights.shape)}"
+        )
+    check_finite(weights, None, "weights")
+    if weights.device.type == "cpu" and not torch.compiler.is_compiling() and bool((weights < 0).any()):
+        raise ValueError(f"weights must not be negative: the smallest is {float(weights.min()):g}")
+    return weights.to(per_list)
+
+
 def check_k(k: int | None) -> None:
     """A cutoff is a whole number of at least 1, or None for the whole list."""
     if k is None:
@@ -275,11 +289,7 @@ def reduce_lists(
     """
     check_choice("reduction", reduction, ("mean", "sum", "none"))
     if weights is not None:
-        if weights.shape != per_list.shape:
-            raise ValueError(
-                f"weights must be one number a list, {list(per_list.shape)}: got {list(weights.shape)}"
-            )
-        weights = weights.to(per_list)
+        weights = check_weights(weights, per_list)
         per_list = per_list * weights
     if reduction == "none":
         return per_list

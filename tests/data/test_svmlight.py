@@ -276,6 +276,28 @@ def test_queries_in_pieces_are_refused_or_brought_together(tmp_path: Path) -> No
     assert data.features[:, 0].tolist() == [1, 3, 2]
 
 
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["1_2", "12"], ["7", "007"], ["7", "7.0"], ["1", "+1"], ["0", "-0"], ["100", "1e2"], ["-5", "-05"], ["1", "٢"],
+        [str(2**53), str(2**53 + 1)], [str(2**63), "1"], ["a_1", "1_2"], ["", "1"],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("ending", ["# docid = x", ""])
+def test_query_ids_are_what_stands_there(tmp_path: Path, ids: list[str], ending: str) -> None:
+    path = written(tmp_path, "".join(f"1 qid:{each} 1:1 {ending}\n" for each in ids))
+    if "" in ids:
+        with pytest.raises(DataError, match="query id ''"):
+            read(path)
+        return
+    found = read(path).query_ids
+    assert [str(each) for each in found] == ids
+    assert (found.dtype == np.int64) == (ids == [str(2**53), str(2**53 + 1)])
+    table = tmp_path / "t.csv"
+    table.write_text("qid,label,a\n" + "".join(f"{each},1,2\n" for each in ids))
+    assert [str(each) for each in read(table).query_ids] == ids
+
+
 def test_number_of_features(tmp_path: Path) -> None:
     path = written(tmp_path, "1 qid:1 3:1\n0 qid:1 5:2\n")
     assert read(path).features.shape == (2, 5)

@@ -4,6 +4,7 @@ import copy
 import inspect
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
@@ -63,10 +64,41 @@ def test_inputs_are_checked(name):
         loss(scores / 0, labels)
     with pytest.raises(ValueError, match="weights must be one number a list"):
         loss(scores, labels, weights=torch.ones(3))
+    with pytest.raises(ValueError, match="weights must not be negative"):
+        loss(scores, labels, weights=torch.tensor([1.0, -1.0]))
+    with pytest.raises(ValueError, match="weights must be finite"):
+        loss(scores, labels, weights=torch.tensor([1.0, float("nan")]))
     with pytest.raises(TypeError, match="scores must be floating point"):
         loss(labels.long(), labels)
     with pytest.raises(ValueError, match="mask and offsets exclude each other"):
         loss(scores[0], labels[0], mask=labels[0] > 0, offsets=torch.tensor([0, 3]))
+
+
+@pytest.mark.parametrize("name", ["softmax", "listnet", "pirank-ndcg", "approx-ndcg"])
+def test_negative_labels_are_refused_where_they_have_no_meaning(name):
+    with pytest.raises(ValueError, match="labels must not be negative with"):
+        losses.get(name)(torch.zeros(1, 3), torch.tensor([[1.0, 0.0, -1.0]]))
+    absent = torch.tensor([[True, True, False]])
+    assert losses.get(name)(torch.zeros(1, 3), torch.tensor([[1.0, 0.0, -1.0]]), mask=absent).isfinite()
+
+
+@pytest.mark.parametrize("name", losses.names())
+def test_offsets_may_be_a_list_or_an_array(name):
+    loss = losses.get(name)
+    scores, labels = torch.tensor([0.3, -0.2, 0.9, 0.1]), torch.tensor([0.0, 2.0, 1.0, 0.0])
+    expected = loss(scores, labels, offsets=torch.tensor([0, 3, 4]))
+    assert loss(scores, labels, offsets=[0, 3, 4]) == expected
+    assert loss(scores, labels, offsets=np.array([0, 3, 4])) == expected
+
+
+@pytest.mark.parametrize("offsets", [[0], [0, 0], [0, 0, 0]])
+@pytest.mark.parametrize("name", losses.names())
+def test_a_process_without_items_goes_backward_like_the_others(name, offsets):
+    scores = torch.zeros(0, requires_grad=True)
+    loss = losses.get(name)(scores, torch.zeros(0), offsets=torch.tensor(offsets))
+    loss.backward()
+    assert loss == 0
+    assert scores.grad.shape == (0,)
 
 
 @pytest.mark.parametrize("name", [name for name in losses.names() if not name.startswith("pirank-")])

@@ -13,6 +13,7 @@ import pyarrow.parquet
 
 from pirank.data.csv_lines import delimiter_of, header, read_csv_lines
 from pirank.data.errors import DataError
+from pirank.data.query_ids import ids_of
 from pirank.data.ranking_data import RankingData
 from pirank.data.sources import Progress, opened
 from pirank.data.tables import Columns, from_batches
@@ -84,18 +85,19 @@ def _read_csv(path: Path, columns: Columns, errors: str, sort_queries: bool) -> 
     names = header(path)
     columns.feature_names(names, str(path))
     try:
-        return from_batches(
-            _csv_batches(path, names, columns), names, columns, sort_queries=sort_queries, where=str(path)
-        )
+        batches = _csv_batches(path, names, columns)
+        data = from_batches(batches, names, columns, sort_queries=sort_queries, where=str(path))
+        if "" in data.query_ids:
+            raise pa.ArrowInvalid("a query id is missing")
     except (pa.ArrowInvalid, DataError):
         # Something is not a number, or a line is too long or too short: go through the lines to name it.
         return read_csv_lines(path, columns, errors, sort_queries)
+    data.query_ids = ids_of(data.query_ids)
+    return data
 
 
 def _csv_batches(path: Path, names: list[str], columns: Columns) -> Iterator[Any]:
-    types = {name: pa.float64() for name in names if name not in (columns.query, columns.doc)}
-    if columns.doc is not None:
-        types[columns.doc] = pa.string()
+    types = {name: pa.string() if name in (columns.query, columns.doc) else pa.float64() for name in names}
     with opened(path) as stream:
         reader = pa.csv.open_csv(
             pa.PythonFile(stream, mode="r"),
@@ -103,9 +105,4 @@ def _csv_batches(path: Path, names: list[str], columns: Columns) -> Iterator[Any
             parse_options=pa.csv.ParseOptions(delimiter=delimiter_of(path)),
             convert_options=pa.csv.ConvertOptions(column_types=types),
         )
-        kind = reader.schema.field(columns.query).type
-        if not pa.types.is_int64(kind) and not pa.types.is_string(kind):
-            raise pa.ArrowInvalid(
-                "query ids read as dates, floats or the like are not the text that stands there"
-            )
         yield from reader

@@ -12,6 +12,7 @@ import numpy as np
 
 from pirank.data.arrays import from_arrays
 from pirank.data.errors import DataError, SkippedLines
+from pirank.data.query_ids import ids_of
 from pirank.data.ranking_data import RankingData
 from pirank.data.sources import text_blocks
 from pirank.data.tables import Columns, number
@@ -71,7 +72,7 @@ def read_csv_lines(path: Path, columns: Columns, errors: str, sort_queries: bool
         data = from_arrays(
             np.array(features, np.float32),
             None if columns.label is None else np.array(labels, np.float32),
-            qid=_ids(ids),
+            qid=ids_of(ids),
             doc_ids=None if columns.doc is None else np.array(docs, object),
             feature_names=chosen,
             sort_queries=sort_queries,
@@ -123,13 +124,3 @@ def _problem(
 def _single(text: str) -> bool:
     value = number(text)
     return math.isfinite(value) and abs(value) < _BEYOND
-
-
-def _ids(texts: list[str]) -> np.ndarray:
-    """Query ids as whole numbers where all are."""
-    try:
-        whole = [int(text) for text in texts]
-    except ValueError:
-        return np.array(texts, object)
-    fitting = all(-(2**63) <= each < 2**63 for each in whole) and not any("_" in text for text in texts)
-    return np.array(whole, np.int64) if fitting else np.array(texts, object)

@@ -13,6 +13,7 @@ import torch
 
 from pirank.data.errors import DataError, SkippedLines
 from pirank.data.grouping import Places, group_rows
+from pirank.data.query_ids import one_type
 from pirank.data.ranking_data import RankingData
 from pirank.data.sources import BLOCK_BYTES, Progress, TextBlock, text_blocks
 from pirank.data.svmlight_blocks import Rows, parse_regular
@@ -62,7 +63,7 @@ def read_svmlight(
             raise DataError(problem, path=str(path))
         widths.end_of_file()
     data = table.finished()
-    grouped = group_rows(_one_type(ids), places, sort_queries=sort_queries)
+    grouped = group_rows(one_type(ids), places, sort_queries=sort_queries)
     all_labels = np.concatenate(labels)
     names = _joined(doc_ids)
     if grouped.order is not None:
@@ -207,16 +208,6 @@ class _FeatureTable:
         """The matrix, cut to the rows that were written."""
         self._data.resize((self.rows, self._data.shape[1]), refcheck=False)
         return self._data
-
-
-def _one_type(ids: list[np.ndarray]) -> np.ndarray:
-    """The query ids of all rows: int64 where all are whole numbers that fit, else text."""
-    if all(part.dtype == np.int64 for part in ids):
-        return np.concatenate(ids)
-    merged = np.concatenate([part.astype(object) for part in ids])
-    if all(isinstance(each, int) and -(2**63) <= each < 2**63 for each in merged):
-        return merged.astype(np.int64)
-    return np.array([str(each) for each in merged], dtype=object)
 
 
 def _joined(doc_ids: list[list[str] | int]) -> np.ndarray | None:

@@ -15,8 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_NEWLINE, _SPACE, _COLON = 10, 32, 58
+from pirank.data.query_ids import query_id
+
+_NEWLINE, _SPACE, _MINUS, _COLON = 10, 32, 45, 58
 _EXACT = 2.0**53
+_DIGITS = 16  # of the numbers below that
 _QID = np.frombuffer(b"qid", np.uint8)
 # Tabs and carriage returns separate as spaces do; other control characters are nothing a line may hold.
 _SEPARATORS = np.arange(256, dtype=np.uint8)
@@ -164,11 +167,11 @@ def _numbers(text: bytes, tokens: _Tokens, rows: np.ndarray) -> tuple[np.ndarray
     try:
         pairs = _cast(text, tokens, None)
         ids = pairs[rows, 1]
-        if ((ids == np.floor(ids)) & (np.abs(ids) < _EXACT)).all():
+        if _written_whole(text, tokens, 2 * rows + 1) and (np.abs(ids) < _EXACT).all():
             return pairs, ids.astype(np.int64)
     except pa.ArrowInvalid:
         pass
-    # Query ids that are text, or beyond the whole numbers a float holds exactly.
+    # Query ids that are text, or not written as whole numbers are, or beyond those a float holds exactly.
     places = 2 * rows + 1
     try:
         pairs = _cast(text, tokens, places)
@@ -178,6 +181,23 @@ def _numbers(text: bytes, tokens: _Tokens, rows: np.ndarray) -> tuple[np.ndarray
     except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
     return pairs, ids
+
+
+def _written_whole(text: bytes, tokens: _Tokens, places: np.ndarray) -> bool:
+    """Whether these tokens are digits without a zero before them, with or without a minus."""
+    chars = np.frombuffer(text, np.uint8)
+    starts, ends = tokens.starts[places], tokens.ends[places]
+    negative = chars[starts] == _MINUS
+    starts = starts + negative
+    lengths = ends - starts
+    widest = int(lengths.max(initial=1))
+    if widest > _DIGITS or (lengths == 0).any():
+        return False
+    columns = np.arange(widest)
+    found = chars[np.minimum(starts[:, None] + columns, len(chars) - 1)]
+    digits = ((found >= ord("0")) & (found <= ord("9"))) | (columns >= lengths[:, None])
+    padded = (found[:, 0] == ord("0")) & ((lengths > 1) | negative)
+    return bool(digits.all() and not padded.any())
 
 
 def _cast(text: bytes, tokens: _Tokens, but: np.ndarray | None) -> np.ndarray:
@@ -196,19 +216,6 @@ def _cast(text: bytes, tokens: _Tokens, but: np.ndarray | None) -> np.ndarray:
     )
     numbers = pc.cast(strings, pa.float64())
     return np.frombuffer(numbers.buffers()[1], np.float64, 2 * count).reshape(-1, 2, 2)[:, :, 0]
-
-
-def query_id(text: str) -> int | str:
-    """A query id as a whole number where it is one, else as text."""
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        number = float(text)
-    except ValueError:
-        return text
-    return int(number) if number == np.floor(number) and abs(number) < _EXACT else text
 
 
 def _rows(

@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from pirank.data.errors import DataError, SkippedLines
+from pirank.data.query_ids import query_id
 from pirank.data.sources import TextBlock
-from pirank.data.svmlight_blocks import Rows, doc_id, query_id
+from pirank.data.svmlight_blocks import Rows, doc_id
 
 # The smallest number that float32 rounds to infinity: its largest, 3.4028235e38 in short, and half a step.
 _BEYOND = float(np.finfo(np.float32).max) + 2.0**103

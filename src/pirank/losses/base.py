@@ -55,7 +55,7 @@ def list_loss(
     """
     check_choice("reduction", reduction, ("mean", "sum", "none"))
     check_choice("empty", empty, ("skip", "zero"))
-
+    offsets = None if offsets is None else torch.as_tensor(offsets)
     seen: list[Tensor] = []
 
     def with_blank_rule(scores: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from pirank.lists import check_choice
 from pirank.losses.base import ListLoss, list_loss
+from pirank.metrics.labels import check_not_negative, may_look
 
 
 def softmax_loss(
@@ -34,9 +35,14 @@ def softmax_loss(
         Bruch, Wang, Bendersky, Najork: An analysis of the softmax cross entropy loss for learning-to-rank
         with binary relevance, ICTIR 2019.
     """
+
+    def per_list(scores: Tensor, labels: Tensor, mask: Tensor | None) -> Tensor:
+        if may_look(labels):
+            check_not_negative(labels, "softmax, which weighs items by labels")
+        return -(labels * _log_softmax(scores, mask)).sum(-1)
+
     return list_loss(
-        lambda s, y, m: -(y * _log_softmax(s, m)).sum(-1),
-        scores, labels,
+        per_list, scores, labels,
         mask=mask, offsets=offsets, weights=weights, reduction=reduction, empty=empty,
     )  # fmt: skip
 
@@ -74,6 +80,8 @@ def listnet_loss(
         if targets == "softmax":
             wanted = _log_softmax(labels, mask).exp()
         else:
+            if may_look(labels):
+                check_not_negative(labels, "targets='sum'")
             total = labels.sum(-1, keepdim=True)
             wanted = labels / torch.where(total > 0, total, 1)
         return -(wanted * _log_softmax(scores, mask)).sum(-1)

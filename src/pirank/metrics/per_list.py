@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from pirank.lists import check_choice, check_k, check_mask, check_scores, each_list
+from pirank.lists import check_choice, check_k, check_mask, check_scores, check_weights, each_list
 from pirank.metrics.conventions import AVERAGE, EMPTY, TIES, check_convention, option_of
 from pirank.metrics.labels import may_look
 
@@ -198,11 +198,5 @@ def _answer_blank(value: Tensor, blank: Tensor, empty: str) -> Tensor:
 
 def _mean(value: Tensor, mass: Tensor, weights: Tensor | None) -> Tensor:
     if weights is not None:
-        if weights.shape != value.shape:
-            raise ValueError(
-                f"weights must be one number a list, {list(value.shape)}: got {list(weights.shape)}"
-            )
-        if may_look(weights) and bool((weights < 0).any()):
-            raise ValueError(f"weights must not be negative: the smallest is {float(weights.min()):g}")
-        mass = mass * weights.to(mass)
+        mass = mass * check_weights(weights, mass)
     return torch.where(mass == 0, 0, value * mass).sum() / mass.sum()
