@@ -417,3 +417,11 @@ def test_equal_draws_keep_the_order_of_the_rows(monkeypatch: pytest.MonkeyPatch)
     batches = FixedSizeBatches(data, 40, 1)
     monkeypatch.setattr(batches, "_keys_of", lambda epoch: torch.zeros(40))
     assert next(iter(batches)).features[0, :, 0].tolist() == list(range(40))
+
+
+def test_what_is_no_bool_is_no_shuffle() -> None:
+    data = synthetic(20, (2, 5), seed=0)
+    plain, numpy = (list(RaggedBatches(data, batch_size=3, shuffle=each)) for each in (True, np.True_))
+    assert all(torch.equal(a.features, b.features) for a, b in zip(plain, numpy, strict=True))
+    with pytest.raises(ValueError, match="shuffle must be True, False or 'blocks', got 1"):
+        RaggedBatches(data, shuffle=1)  # type: ignore[arg-type]

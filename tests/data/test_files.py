@@ -199,12 +199,21 @@ def test_several_tables_of_one_set(tmp_path: Path) -> None:
     pa.parquet.write_table(table().set_column(0, "qid", pa.array([3, 4, 4])), tmp_path / "2.parquet")
     assert read(tmp_path).query_ids.tolist() == [1, 2, 3, 4]
     pa.parquet.write_table(table(), tmp_path / "2.parquet")
-    with pytest.raises(DataError, match="query 1 goes on"):
+    with pytest.raises(DataError, match=r"query 1 is in .*1\.parquet and in .*2\.parquet"):
         read(tmp_path)
     assert read(tmp_path, sort_queries=True).offsets.tolist() == [0, 4, 6]
     pa.parquet.write_table(table().drop_columns(["x"]), tmp_path / "2.parquet")
     with pytest.raises(DataError, match=r"2\.parquet: the feature columns differ"):
         read(tmp_path)
+
+
+def test_query_ids_that_are_whole_numbers_in_one_block_only(tmp_path: Path) -> None:
+    rows = 70_000  # more than a block
+    ids = pa.array([1.0] * rows + [2.5] * 2)
+    pa.parquet.write_table(
+        pa.table({"qid": ids, "label": [1.0] * (rows + 2), "a": [0.5] * (rows + 2)}), tmp_path / "t.parquet"
+    )
+    assert read(tmp_path / "t.parquet").query_ids.tolist() == ["1", "2.5"]
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,9 @@ def test_frames_of_every_kind_give_the_same_data() -> None:
         DataError, match="feature 'url' is 'a': expected a finite number; if it is not a feature"
     ):
         from_frame(pandas.DataFrame(columns), label="grade", query="q")
-    with pytest.raises(DataError, match=r"there is no column 'label', only 'q', .*label=None reads"):
+    with pytest.raises(
+        DataError, match=r"there is no column 'label', only 'q', .*None where there are no labels"
+    ):
         from_frame(pandas.DataFrame(columns), query="q")
     unlabelled = from_frame(pandas.DataFrame(columns), label=None, query="q", features=["g"])
     assert unlabelled.labels is None
@@ -204,3 +206,9 @@ def test_shuffled_data_holds_the_same_queries_in_a_seeded_order() -> None:
             assert torch.equal(shuffled[q].features, original.features)
         spread.append(shuffled.lengths.diff().abs().float().mean().item())
     assert spread[1] < spread[0] / 50
+
+
+@pytest.mark.parametrize("qid", [[1.0, float("nan"), 2.0], np.array(["a", None, "b"], object)])
+def test_missing_query_ids_are_refused(qid: object) -> None:
+    with pytest.raises(DataError, match=r"qid is missing in 1 rows, the first is row 1"):
+        from_arrays(np.ones((3, 2)), [0, 1, 0], qid=qid)

@@ -33,3 +33,18 @@ def test_what_cannot_be_evaluated_is_told():
         evaluate(torch.zeros(5), data([1.0, 0, 1, 0, 0, 0]))
     with pytest.raises(ValueError, match="no labels"):
         evaluate(torch.zeros(2), RankingData(torch.zeros(2, 1), None, torch.tensor([0, 2])))
+
+
+def test_metrics_that_the_labels_do_not_have_are_named():
+    data = RankingData(torch.zeros(3, 1), torch.tensor([5.0, 1.0, 0.0]), torch.tensor([0, 3]))
+    result = evaluate(torch.tensor([0.1, 0.2, 0.3]), data)
+    assert "err@10" not in result.means
+    assert list(result.left_out) == ["err@10"]
+    assert "at most max_label=4" in result.left_out["err@10"]
+    assert result.as_dict()["left_out"] == result.left_out
+
+
+def test_scores_that_are_no_numbers_are_refused():
+    data = RankingData(torch.zeros(3, 1), torch.tensor([2.0, 1.0, 0.0]), torch.tensor([0, 3]))
+    with pytest.raises(ValueError, match="scores must be finite"):
+        evaluate(torch.tensor([0.1, float("nan"), 0.3]), data)

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from rich.live import Live
 from rich.progress import DownloadColumn, MofNCompleteColumn
 from rich.table import Table
+from rich.text import Text
 
 from pirank.data import RankingData
 from pirank.terminal import console, progress_bar
@@ -159,6 +160,9 @@ def results_table(evaluation: Evaluation, split: str) -> Table:
             table.add_row(f"{name} (lower is better)", f"{means['skip']:.4f}", "", "")
         else:
             table.add_row(name, *(f"{means[rule]:.4f}" for rule in ("skip", "zero", "one")))
+    if evaluation.left_out:
+        why = "\n".join(f"{name} is left out: {reason}" for name, reason in evaluation.left_out.items())
+        table.caption, table.caption_justify = Text(why), "left"
     return table
 
 

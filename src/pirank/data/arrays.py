@@ -54,6 +54,7 @@ def from_arrays(
     ids = qid.numpy(force=True) if isinstance(qid, Tensor) else np.asarray(qid)
     if ids.shape != (rows,):
         raise DataError(f"qid must be one id a row, [{rows}]: got {list(ids.shape)}")
+    _check_ids(ids)
     grouped = group_rows(ids, sort_queries=sort_queries)
     data = RankingData(features, labels, np.array([0, rows]), None, doc_ids, feature_names)
     if grouped.order is not None:
@@ -62,6 +63,17 @@ def from_arrays(
         labels = None if data.labels is None else data.labels[order]
         doc_ids = None if data.doc_ids is None else data.doc_ids[grouped.order]
     return RankingData(features, labels, grouped.offsets, grouped.query_ids, doc_ids, feature_names)
+
+
+def _check_ids(ids: np.ndarray) -> None:
+    if ids.dtype.kind not in "fO":
+        return
+    missing = (ids != ids) | np.array([each is None for each in ids], bool)  # NaN is not equal to itself
+    if missing.any():
+        raise DataError(
+            f"qid is missing in {int(missing.sum())} rows, the first is row {int(missing.argmax())} (from 0): "
+            "every row needs the id of its query"
+        )
 
 
 def _features(X: Any) -> Tensor:

@@ -126,7 +126,7 @@ class RaggedBatches(Schedule):
         for name, budget in (("documents", documents), ("batch_size", batch_size)):
             if budget is not None and budget < 1:
                 raise ValueError(f"{name} must be at least 1, got {budget}")
-        if shuffle not in (True, False, "blocks"):
+        if not isinstance(shuffle, (bool, np.bool_)) and shuffle != "blocks":
             raise ValueError(f"shuffle must be True, False or 'blocks', got {shuffle!r}")
         if shuffle == "blocks" and bucketed:
             raise ValueError(
@@ -136,8 +136,8 @@ class RaggedBatches(Schedule):
         super().__init__(data, seed, rank, world_size, device)
         self._budget = documents
         self._batch_size = batch_size
-        self._shuffle = shuffle
-        self._bucketed = (documents is not None and shuffle is True) if bucketed is None else bucketed
+        self._shuffle = shuffle if shuffle == "blocks" else bool(shuffle)
+        self._bucketed = (documents is not None and self._shuffle is True) if bucketed is None else bucketed
 
     def _plan(self, epoch: int) -> list[np.ndarray]:
         budgets = {"documents": self._budget, "batch_size": self._batch_size}

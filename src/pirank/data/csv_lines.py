@@ -113,7 +113,7 @@ def _problem(
             hint = (
                 ""
                 if columns.features is not None
-                else ("; if it is not a feature, name those that are with features=[…]")
+                else ("; if it is not a feature, name those that are with features=[…] (--features)")
             )
             return f"feature {name!r} is {cells[place[name]]!r}: expected a finite number{hint}"
     if columns.label is not None and not _single(cells[place[columns.label]]):

@@ -45,6 +45,14 @@ class Grouping:
     order: np.ndarray | None
 
 
+def in_two_files(query: object, first: object, second: object) -> str:
+    """What is wrong where files that are read together use the same query id."""
+    return (
+        f"query {query!s} is in {first} and in {second}: files that are read together must not share query ids, "
+        "unless it is one query; sort_queries=True (--sort-queries) then brings its rows together"
+    )
+
+
 def group_rows(ids: np.ndarray, places: Places | None = None, *, sort_queries: bool = False) -> Grouping:
     """Find the queries in one id a row.
 
@@ -65,12 +73,14 @@ def group_rows(ids: np.ndarray, places: Places | None = None, *, sort_queries: b
         again = int(np.setdiff1d(np.arange(len(runs)), first)[0])
         row = int(starts[again])
         path, line = places.of(row) if places is not None else (None, None)
-        raise DataError(
-            f"query {runs[again]!s} goes on at row {row + 1}, after other queries: "
-            "the rows of a query must follow each other; sort_queries=True brings them together",
-            path=path,
-            line=line,
+        before, _ = places.of(int(starts[first[which[again]]])) if places is not None else (None, None)
+        problem = (
+            in_two_files(runs[again], before, path)
+            if before != path
+            else f"query {runs[again]!s} goes on at row {row + 1}, after other queries: the rows of a query must "
+            "follow each other; sort_queries=True (--sort-queries) brings them together"
         )
+        raise DataError(problem, path=path, line=line)
     lengths = np.diff(starts, append=len(ids))
     query_of_run = np.argsort(np.argsort(first))[which]
     order = np.argsort(np.repeat(query_of_run, lengths), kind="stable")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from pirank.data.arrays import from_arrays
 from pirank.data.cache import Cache, cached
 from pirank.data.columnar import read_table
 from pirank.data.errors import DataError
+from pirank.data.grouping import in_two_files
 from pirank.data.ranking_data import RankingData
 from pirank.data.sources import Paths, Progress, expand, format_of
 from pirank.data.svmlight import read_svmlight
@@ -108,13 +112,11 @@ def read(
 
 
 def _one_after_another(parts: list[RankingData], files: Sequence[object], sort_queries: bool) -> RankingData:
-    import numpy as np
-
-    from pirank.data.arrays import from_arrays
-
     for part, path in zip(parts, files, strict=True):
         if part.feature_names != parts[0].feature_names:
             raise DataError(f"the feature columns differ from those of {files[0]}", path=str(path))
+    if not sort_queries:
+        _check_distinct([part.query_ids for part in parts], files)
     data = RankingData.concatenate(parts)
     if len(np.unique(data.query_ids)) == len(data):
         return data
@@ -129,3 +131,15 @@ def _one_after_another(parts: list[RankingData], files: Sequence[object], sort_q
     )
     merged.skipped = data.skipped
     return merged
+
+
+def _check_distinct(ids: list[np.ndarray], files: Sequence[object]) -> None:
+    """Refuse queries that are in two files; the last query of a file may go on in the next."""
+    seen: dict[object, object] = {}
+    last = None
+    for own, path in zip(ids, files, strict=True):
+        for place, query in enumerate(own.tolist()):
+            if query in seen and not (place == 0 and query == last):
+                raise DataError(in_two_files(query, seen[query], path), path=str(path))
+            seen[query] = path
+            last = query

@@ -41,9 +41,9 @@ class Columns:
         if missing:
             hint = ""
             if missing == [self.label]:
-                hint = "; label=None reads documents without labels"
+                hint = "; name it with label= (--label), None where there are no labels (--label '')"
             elif missing == [self.query]:
-                hint = "; name the query column with query="
+                hint = "; name the query column with query= (--query)"
             raise DataError(f"there is no column {missing[0]!r}, only {_listed(names)}{hint}", path=where)
         chosen = list(self.features) if self.features is not None else [n for n in names if n not in special]
         if not chosen:
@@ -106,6 +106,8 @@ def from_batches(
             else ""
         )
         raise DataError(f"the table holds no rows{first}", path=where)
+    if len({each.type for each in ids}) > 1:  # whole numbers in one block, and not in another
+        ids = [each.cast(pa.string()) for each in ids]
     all_ids = np.asarray(pa.chunked_array(ids).combine_chunks().to_numpy(zero_copy_only=False))
     try:
         grouped = group_rows(all_ids, sort_queries=sort_queries)
@@ -209,7 +211,7 @@ def _bad_row(
         what = "label" if wrong[0] == columns.label else "feature"
         problem = f"{what} {wrong[0]!r} is {value!r}: expected a finite number"
         if isinstance(value, str) and what == "feature" and columns.features is None:
-            problem += "; if it is not a feature, name those that are with features=[…]"
+            problem += "; if it is not a feature, name those that are with features=[…] (--features)"
     else:
         problem = f"the query id {columns.query!r} is missing"
     return DataError(f"{problem} (row {first_row + bad}, from 0)", path=where)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from pirank import metrics
 from pirank.data import RankingData
+from pirank.lists import check_finite
 
 STANDARD_METRICS = (
     "ndcg@1",
@@ -26,7 +27,6 @@ STANDARD_METRICS = (
     "arp",
     "opa",
 )
-BLANK_RULES = ("skip", "zero", "one")
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Evaluation:
             count them as 0 and 1.
         per_query: metric to its value for each query, ``[Q]``, NaN for a blank one.
         lower_is_better: the metrics that are better when lower.
+        left_out: the usual metrics that these labels do not have, and why.
     """
 
     queries: int
@@ -47,10 +48,12 @@ class Evaluation:
     means: dict[str, dict[str, float]] = field(default_factory=dict)
     per_query: dict[str, Tensor] = field(default_factory=dict)
     lower_is_better: tuple[str, ...] = ()
+    left_out: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """The means as plain values."""
-        return {"queries": self.queries, "blank_queries": self.blank, "metrics": self.means}
+        plain = {"queries": self.queries, "blank_queries": self.blank, "metrics": self.means}
+        return {**plain, "left_out": self.left_out} if self.left_out else plain
 
 
 def evaluate(scores: Tensor, data: RankingData, names: tuple[str, ...] | None = None) -> Evaluation:
@@ -73,19 +76,21 @@ def evaluate(scores: Tensor, data: RankingData, names: tuple[str, ...] | None = 
         raise ValueError(
             f"scores must be one number a document, [{len(data.labels)}]: got {list(scores.shape)}"
         )
+    check_finite(scores, None, "scores", check_values=True)
     relevant = torch.nn.functional.pad((data.labels > 0).cumsum(0), (1, 0))
     blank = int((relevant[data.offsets].diff() == 0).sum())
     means: dict[str, dict[str, float]] = {}
     per_query: dict[str, Tensor] = {}
-    lower = []
+    lower, left_out = [], {}
     for name in STANDARD_METRICS if names is None else names:
         metric = metrics.get(name)
         try:
             values = metric(scores, data.labels, offsets=data.offsets, empty="skip", reduction="none")
-        except ValueError:
-            if names is None:  # such as ERR, which is defined for grades up to 4 only
-                continue
-            raise
+        except ValueError as error:
+            if names is not None:
+                raise
+            left_out[name] = str(error)  # such as ERR, which is defined for grades up to 4
+            continue
         counted = values[~values.isnan()].double()
         total, found = float(counted.sum()), len(counted)
         per_query[name] = values
@@ -93,4 +98,4 @@ def evaluate(scores: Tensor, data: RankingData, names: tuple[str, ...] | None = 
         means[name]["one"] = (total + len(data) - found) / max(len(data), 1)
         if metric.lower_is_better:
             lower.append(name)
-    return Evaluation(len(data), blank, means, per_query, tuple(lower))
+    return Evaluation(len(data), blank, means, per_query, tuple(lower), left_out)
