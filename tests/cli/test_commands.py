@@ -212,6 +212,28 @@ def test_an_existing_run_folder_is_kept(run, files, tmp_path):
     assert (tmp_path / "mine" / "thesis.tex").exists()
 
 
+def test_a_run_is_replaced_only_by_data_that_can_be_trained_on(run, files):
+    run("train", files / "train.txt", *QUICK, "--out", "r", "-q")
+    before = Path("r/model.safetensors").read_bytes()
+    rows = (files / "train.txt").read_text()
+    Path("large.txt").write_text(rows.replace("\n2 ", "\n500 "))
+    Path("negative.txt").write_text(rows.replace("\n2 ", "\n-2 "))
+    Path("single.txt").write_text("".join(f"{q % 2} qid:{q} 1:1 2:1 3:1 4:{q}\n" for q in range(20)))
+    for name, problem in (
+        ("large", "labels must be at most"),
+        ("negative", "labels must not be negative"),
+        ("single", "every query of the train split has one sample"),
+    ):
+        assert problem in failing(run, "train", f"{name}.txt", *QUICK, "--out", "r", "--overwrite")
+        assert problem in failing(run, "train", f"{name}.txt", *QUICK, "--out", "new")
+    uneven = ("--devices", "3", "--batch-size", "8", "--accelerator", "cpu")
+    assert "batch_size must be a multiple" in failing(
+        run, "train", files / "train.txt", *uneven, "--out", "new"
+    )
+    assert not Path("new").exists()
+    assert Path("r/model.safetensors").read_bytes() == before
+
+
 def test_another_feature_count_at_predict_time(run, files, tmp_path):
     run("train", files / "train.txt", *QUICK, "--out", "r", "-q")
     (tmp_path / "wide.txt").write_text("0 qid:1 1:1 5:2\n")

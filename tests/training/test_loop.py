@@ -185,7 +185,7 @@ def test_a_disk_that_fills_up_keeps_the_last_checkpoint(tmp_path, monkeypatch):
         saved.append(target)
         save_file(tensors, target, metadata=metadata)
 
-    monkeypatch.setattr("pirank.training.checkpoint.save_file", save_until_full)
+    monkeypatch.setattr("pirank.files.save_file", save_until_full)
     with pytest.raises(TrainingError, match=r"No space left on device.*the checkpoint of step 3 is kept"):
         fit(network(), SoftmaxLoss(), linear_data(), settings=SETTINGS, checkpoints=Checkpoints(path, 0.0))
     assert read_checkpoint(path)[1]["progress"]["step"] == 3

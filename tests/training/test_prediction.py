@@ -114,7 +114,7 @@ def test_what_does_not_fit_the_model_is_told(tmp_path, ranker, data):
 def test_a_missing_value_is_told_with_its_column_and_row(tmp_path, ranker, data):
     data.features[123, 1] = float("nan")
     for name in ("in.parquet", "in.csv"):
-        with pytest.raises(DataError, match=r"feature 'b' is nan in row 123"):
+        with pytest.raises(DataError, match=r"feature 'b' is (nan|None) in row 123"):
             predict_file(ranker, write(data, tmp_path / name), tmp_path / "out.csv")
 
 
@@ -138,3 +138,35 @@ def test_memory_does_not_grow_with_the_file(tmp_path, ranker):
         return max(seen) - before
 
     assert peak(30) < 2 * peak(6)
+
+
+def test_the_file_to_rank_is_not_written_over(tmp_path, ranker, data):
+    path = write(data, tmp_path / "in.csv", query="query_id")
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="is the file to rank"):
+        predict_file(ranker, path, tmp_path / "." / "in.csv", query="query_id")
+    assert path.read_bytes() == before
+
+
+def test_arrow_streams_and_numbers_that_stand_as_text(tmp_path, ranker, data):
+    path = write(data, tmp_path / "in.parquet", query="query_id")
+    table = pa.parquet.read_table(path)
+    predict_file(ranker, path, tmp_path / "expected.csv", query="query_id")
+    as_text = pa.table(
+        {
+            n: table[n].cast(pa.float64()).cast(pa.string()) if n in "abc" else table[n]
+            for n in table.column_names
+        }
+    )
+    with pa.ipc.new_stream(str(tmp_path / "in.arrow"), table.schema) as stream:
+        stream.write_table(table)
+    pa.parquet.write_table(as_text, tmp_path / "text.parquet")
+    for name in ("in.arrow", "text.parquet"):
+        predict_file(ranker, tmp_path / name, tmp_path / "out.csv", query="query_id")
+        assert (tmp_path / "out.csv").read_text() == (tmp_path / "expected.csv").read_text()
+
+
+def test_labels_of_text_are_kept(tmp_path, ranker):
+    (tmp_path / "in.txt").write_text("2 qid:1 1:2 2:1 3:1\n0 qid:1 1:0 2:4 3:2\n")
+    predict_file(ranker, tmp_path / "in.txt", tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("2,1,")

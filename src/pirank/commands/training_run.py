@@ -18,6 +18,7 @@ from pirank.commands.reading import Reading
 from pirank.data import RankingData, read_parts
 from pirank.files import write_text
 from pirank.terminal import say
+from pirank.training.batching import check_processes
 from pirank.training.checkpoint import read_checkpoint
 from pirank.training.devices import make_fabric
 from pirank.training.errors import Interrupted, TrainingError
@@ -88,10 +89,11 @@ def carry_out(
     fabric = make_fabric(
         plan.machine.get("devices"), plan.machine.get("accelerator") or "auto", plan.settings.precision
     )
+    check_processes(plan.settings, fabric)
     fabric.launch()
     first = fabric.is_global_zero
     train, valid, test = read_splits(plan, quiet or not first)
-    check_data(train, valid)
+    check_data(train, valid, plan.settings)
     if first:
         if resume:
             run.forget_after(steps_of_checkpoints(run))

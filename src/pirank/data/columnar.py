@@ -41,7 +41,7 @@ def read_table(
         if format == "csv":
             data = _read_csv(path, columns, errors, sort_queries)
         else:
-            schema, batches_of = _parquet(path) if format == "parquet" else _arrow(path)
+            schema, batches_of = _parquet(path) if format == "parquet" else arrow_batches(path)
             columns, names = _own_columns(schema, columns), schema.names
             special = [name for name in (columns.label, columns.query, columns.doc) if name is not None]
             batches = batches_of([*columns.feature_names(names, str(path)), *special])
@@ -71,7 +71,8 @@ def _parquet(path: Path) -> tuple[Any, BatchesOf]:
     return file.schema_arrow, lambda names: file.iter_batches(_BATCH_ROWS, columns=names)
 
 
-def _arrow(path: Path) -> tuple[Any, BatchesOf]:
+def arrow_batches(path: Path) -> tuple[Any, BatchesOf]:
+    """The schema of an Arrow file or stream, and its batches; columns are not chosen."""
     source = pa.memory_map(str(path))
     try:
         file = pa.ipc.open_file(source)

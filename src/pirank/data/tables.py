@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,7 +82,7 @@ def from_batches(
         numeric = chosen if columns.label is None else [*chosen, columns.label]
         block = np.empty((batch.num_rows, len(numeric)), np.float32)
         for place, name in enumerate(numeric):
-            block[:, place] = _as_float32(batch.column(name))
+            block[:, place] = as_float32(batch.column(name))
         ids_block = batch.column(columns.query)
         good = np.isfinite(block).all(1) & ~_nulls(ids_block)
         if not good.all():
@@ -145,7 +146,7 @@ def _stacked(blocks: list[np.ndarray]) -> np.ndarray:
     return result
 
 
-def _as_float32(column: Any) -> np.ndarray:
+def as_float32(column: Any) -> np.ndarray:
     """A column as float32, with NaN where it holds no number."""
     if (
         pa.types.is_string(column.type)
@@ -196,6 +197,12 @@ def _plain(ids: Any) -> Any:
     return ids.cast(pa.string())
 
 
+def wanted(value: object) -> str:
+    """What was expected where this value is."""
+    large = isinstance(value, (int, float)) and math.isfinite(value)
+    return "expected a number that float32 can hold" if large else "expected a finite number"
+
+
 def _bad_row(
     batch: Any,
     bad: int,
@@ -209,7 +216,7 @@ def _bad_row(
     if wrong:
         value = batch.column(wrong[0])[bad].as_py()
         what = "label" if wrong[0] == columns.label else "feature"
-        problem = f"{what} {wrong[0]!r} is {value!r}: expected a finite number"
+        problem = f"{what} {wrong[0]!r} is {value!r}: {wanted(value)}"
         if isinstance(value, str) and what == "feature" and columns.features is None:
             problem += "; if it is not a feature, name those that are with features=[…] (--features)"
     else:

@@ -35,16 +35,22 @@ class FlatBatch:
     mass: Tensor
 
 
+def check_processes(settings: Settings, fabric: Fabric) -> None:
+    """Refuse a batch size that cannot be shared out evenly."""
+    processes = fabric.world_size
+    if settings.batch_size % processes and not (settings.batch_documents and settings.list_size is None):
+        raise ValueError(
+            f"batch_size must be a multiple of the number of processes, {processes}: got {settings.batch_size}"
+        )
+
+
 def make_batches(train: RankingData, settings: Settings, fabric: Fabric) -> RaggedBatches | FixedSizeBatches:
     """The training split in batches; each process gets its part of every step."""
     processes = fabric.world_size
     place: dict[str, Any] = {"seed": settings.seed, "rank": fabric.global_rank, "world_size": processes}
     if settings.batch_documents is not None and settings.list_size is None:
         return RaggedBatches(train, documents=max(settings.batch_documents // processes, 1), **place)
-    if settings.batch_size % processes:
-        raise ValueError(
-            f"batch_size must be a multiple of the number of processes, {processes}: got {settings.batch_size}"
-        )
+    check_processes(settings, fabric)
     size = settings.batch_size // processes
     if settings.list_size is not None:
         return FixedSizeBatches(train, settings.list_size, size, **place)

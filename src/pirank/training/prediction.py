@@ -53,6 +53,8 @@ def predict_file(
     open_writer = writer_for(target)
     if not source.exists():
         raise FileNotFoundError(f"{source}: there is no such file")
+    if target.exists() and target.samefile(source):
+        raise ValueError(f"{target} is the file to rank: its features would be lost, choose another output")
     blocks = whole_queries(
         source,
         ranker.in_features,

@@ -66,7 +66,7 @@ def train_ranker(
     settings = settings or Settings()
     fabric = fabric or make_fabric(accelerator="cpu", precision=settings.precision)
     check(settings)
-    check_data(train, valid)
+    check_data(train, valid, settings)
     devices = [fabric.device] if fabric.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(settings.seed)
@@ -162,8 +162,8 @@ def check(settings: Settings) -> None:
         Ranker(1, model=settings.model, options=dict(settings.model_options), transform=settings.transform)
 
 
-def check_data(train: RankingData, valid: RankingData | None) -> None:
-    """Refuse splits that nothing can be learned from, or that do not fit each other."""
+def check_data(train: RankingData, valid: RankingData | None, settings: Settings) -> None:
+    """Refuse splits that nothing can be learned from, that do not fit each other, or labels that mean nothing here."""
     for name, part in (("train", train), ("valid", valid)):
         if part is None:
             continue
@@ -175,6 +175,11 @@ def check_data(train: RankingData, valid: RankingData | None) -> None:
             raise ValueError(
                 f"no document of the {name} split has a label above 0: there is nothing to rank by"
             )
+        if int(part.lengths.max()) < 2:
+            raise ValueError(f"every query of the {name} split has one sample, a document alone: there is nothing to rank")
+        ends = torch.stack(list(part.labels.aminmax()))
+        for judge in (make_loss(settings), metrics.get(settings.metric)):
+            judge(torch.zeros(2), ends.cpu())  # refuses labels that it has no meaning for
         if part.features.shape[1] != train.features.shape[1]:
             raise ValueError(
                 f"the splits must have the same features: train has {train.features.shape[1]} columns, "

@@ -18,10 +18,13 @@ import torch
 from torch import Tensor
 
 from pirank.data import DataError
+from pirank.data.columnar import arrow_batches
+from pirank.data.csv_lines import delimiter_of, header
 from pirank.data.sources import format_of, opened, text_blocks
 from pirank.data.svmlight import DenseWidths
 from pirank.data.svmlight_blocks import parse_regular
 from pirank.data.svmlight_lines import parse_lines
+from pirank.data.tables import as_float32, wanted
 from pirank.names import unknown
 
 _ROWS = 65536
@@ -139,7 +142,7 @@ def _svmlight(path: Path, width: int, progress: Progress | None) -> Iterator[Blo
         ids = rows.query_ids
         if ids.dtype == object and not all(isinstance(each, int) for each in ids):
             ids = np.array([str(each) for each in ids], object)
-        kept = {"qid": pa.array(ids)}
+        kept = {"label": pa.array(rows.labels), "qid": pa.array(ids)}
         if rows.doc_ids is not None:
             kept["doc_id"] = pa.array(rows.doc_ids, pa.string())
         yield Block(torch.from_numpy(features), ids, pa.table(kept))
@@ -160,12 +163,12 @@ def _table(
             file = pa.parquet.ParquetFile(path, pre_buffer=False)  # pre-buffering keeps all of the file
             names, batches = file.schema_arrow.names, file.iter_batches(_ROWS)
         elif kind == "csv":
-            names = csv_header(path)
+            names = header(path)
             batches = _csv_batches(path, names, features, query, not_features)
         else:
-            source = pa.ipc.open_file(pa.memory_map(str(path)))
-            names = source.schema.names
-            batches = (source.get_batch(i) for i in range(source.num_record_batches))
+            schema, batches_of = arrow_batches(path)
+            names = schema.names
+            batches = batches_of(names)
         chosen = feature_columns(names, width, query, features, not_features, path)
         row = 0
         for batch in batches:
@@ -203,22 +206,14 @@ def _block(batch: Any, chosen: Sequence[str], query: str, path: Path, first_row:
     features = np.empty((len(chosen), batch.num_rows), np.float32)
     for place, name in enumerate(chosen):
         column = batch.column(name)
-        if not (
-            pa.types.is_floating(column.type)
-            or pa.types.is_integer(column.type)
-            or pa.types.is_boolean(column.type)
-            or pa.types.is_decimal(column.type)
-        ):
-            raise DataError(f"feature {name!r} holds {column.type}, expected numbers", path=str(path))
-        if column.null_count or not pa.types.is_floating(column.type):
-            column = column.cast(pa.float64(), safe=False)
-        features[place] = column.to_numpy(zero_copy_only=False)
+        plain = pa.types.is_floating(column.type) and not column.null_count
+        features[place] = column.to_numpy(zero_copy_only=False) if plain else as_float32(column)
     rows = torch.from_numpy(features).T.contiguous()
     if not bool(rows.sum().isfinite()) and not bool(rows.isfinite().all()):
-        row, column = (int(i) for i in (~rows.isfinite()).nonzero()[0])
+        row, place = (int(i) for i in (~rows.isfinite()).nonzero()[0])
+        value = batch.column(chosen[place])[row].as_py()
         raise DataError(
-            f"feature {chosen[column]!r} is {float(rows[row, column])} in row {first_row + row} (from 0): "
-            "expected a finite number",
+            f"feature {chosen[place]!r} is {value!r} in row {first_row + row} (from 0): {wanted(value)}",
             path=str(path),
         )
     ids = batch.column(query)
@@ -231,17 +226,6 @@ def _block(batch: Any, chosen: Sequence[str], query: str, path: Path, first_row:
     return Block(rows, ids.to_numpy(zero_copy_only=False), kept)
 
 
-def csv_header(path: Path) -> list[str]:
-    """The column names of a CSV file."""
-    with opened(path) as stream:
-        first = stream.readline()
-    if not first.strip():
-        raise DataError("the file is empty", path=str(path))
-    table = pa.csv.read_csv(pa.BufferReader(first), parse_options=_csv_format(path))
-    names: list[str] = table.column_names
-    return names
-
-
 def _csv_batches(
     path: Path, names: Sequence[str], features: Sequence[str] | None, query: str, not_features: Sequence[str]
 ) -> Iterator[Any]:
@@ -252,11 +236,6 @@ def _csv_batches(
         yield from pa.csv.open_csv(
             pa.PythonFile(stream, mode="r"),
             read_options=pa.csv.ReadOptions(block_size=_CSV_BLOCK),
-            parse_options=_csv_format(path),
+            parse_options=pa.csv.ParseOptions(delimiter=delimiter_of(path)),
             convert_options=pa.csv.ConvertOptions(column_types=types, strings_can_be_null=False),
         )
-
-
-def _csv_format(path: Path) -> Any:
-    tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
-    return pa.csv.ParseOptions(delimiter="\t" if tabs else ",")
