@@ -168,6 +168,24 @@ def test_a_damaged_checkpoint_and_another_number_of_processes_are_told(tmp_path)
         )
 
 
+def test_other_data_is_not_taken_for_that_of_the_checkpoint(tmp_path):
+    checkpoints = Checkpoints(tmp_path / "state.safetensors")
+    data = linear_data()
+    fit(network(), SoftmaxLoss(), data, settings=SETTINGS, checkpoints=checkpoints)
+    other = RankingData(data.features, data.labels.flip(0), data.offsets)
+    with pytest.raises(TrainingError, match="written while training on other data"):
+        fit(network(), SoftmaxLoss(), other, settings=SETTINGS, checkpoints=checkpoints, resume=True)
+
+
+def test_training_leaves_the_random_numbers_of_others_alone():
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    model, data = network(), linear_data()
+    torch.manual_seed(7)
+    fit(model, SoftmaxLoss(), data, settings=SETTINGS.changed(epochs=1))
+    assert torch.equal(torch.rand(3), expected)
+
+
 def test_a_disk_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "folder").write_text("a file where a folder should be")
     checkpoints = Checkpoints(tmp_path / "folder" / "state.safetensors", 0.0)

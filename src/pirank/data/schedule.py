@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,6 +84,15 @@ class Schedule(ABC):
     @abstractmethod
     def largest(self) -> tuple[int, int]:
         """How many documents, and how many lists, a batch holds at most."""
+
+    @cached_property
+    def contents(self) -> str:
+        """What tells the data from other data, as far as that is quick: its lists, labels and number of features."""
+        digest = hashlib.blake2b(str(self._data.features.shape).encode(), digest_size=16)
+        digest.update(self._lengths.tobytes())
+        if self._data.labels is not None:
+            digest.update(self._data.labels.numpy(force=True).tobytes())
+        return digest.hexdigest()
 
     # --- one epoch ------------------------------------------------------------------------------------------
 

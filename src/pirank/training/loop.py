@@ -75,59 +75,63 @@ def fit(
         4
     """
     settings, fabric = settings or Settings(), fabric or make_fabric(accelerator="cpu")
-    # Dropout differs from process to process.
-    torch.manual_seed(settings.seed * 1_000_003 + fabric.global_rank)
-    train, valid = train.to(fabric.device), None if valid is None else valid.to(fabric.device)
-    batches = make_batches(train, settings, fabric)
-    model, optimizer = fabric.setup(network, make_optimizer(network, settings))
-    progress = Progress.of(len(batches), settings)
-    best = _weights(network)
-    if resume and checkpoints is not None:
-        best = checkpoints.restore(fabric, network, optimizer, progress, batches)
-    kept = "" if checkpoints is None else f"; {checkpoints.last()}"
-    model.train()
-    task = Task(network, model, optimizer, loss, train, batches, settings, fabric, weights)
-    way = choose(task, progress)
-    if report is not None and not progress.finished:
-        report({"event": "strategy", "captured": way.captured, "why": way.why})
+    devices = [fabric.device] if fabric.device.type == "cuda" else []
+    with torch.random.fork_rng(devices=devices):
+        # Dropout differs from process to process.
+        torch.manual_seed(settings.seed * 1_000_003 + fabric.global_rank)
+        train, valid = train.to(fabric.device), None if valid is None else valid.to(fabric.device)
+        batches = make_batches(train, settings, fabric)
+        model, optimizer = fabric.setup(network, make_optimizer(network, settings))
+        progress = Progress.of(len(batches), settings)
+        best = _weights(network)
+        if resume and checkpoints is not None:
+            best = checkpoints.restore(fabric, network, optimizer, progress, batches)
+        kept = "" if checkpoints is None else f"; {checkpoints.last()}"
+        model.train()
+        task = Task(network, model, optimizer, loss, train, batches, settings, fabric, weights)
+        way = choose(task, progress)
+        if report is not None and not progress.finished:
+            report({"event": "strategy", "captured": way.captured, "why": way.why})
 
-    while not progress.finished:
-        began = time.perf_counter()
-        every = settings.validate_every or progress.steps_per_epoch
-        until = min((progress.step // every + 1) * every, progress.steps)
-        made = way.advance(progress, max(until - progress.step, 1), kept)
-        progress.add(made, time.perf_counter() - began)
-        if report is not None:
-            report({"event": "step", **progress.seen(), **made.now})
-
-        last = progress.step >= progress.steps
-        if last or progress.step % every == 0:
-            record = {name: over_processes(fabric, value, "mean") for name, value in progress.means().items()}
-            if valid is None:
-                best = _weights(network)
-            else:
-                # The first process decides for all, so that none stops before the others.
-                with matrix_products(settings.precision):
-                    value = validate(network, fabric, valid, settings.metric)
-                value = fabric.broadcast(value)
-                if progress.improves(value, metrics.get(settings.metric).lower_is_better):
-                    best = _weights(network)
-                record[settings.metric] = value
-                if measure is not None:
-                    record |= measure(network, loss, valid)
-            stale = settings.patience is not None and progress.stale >= settings.patience
-            progress.finished = last or stale
+        while not progress.finished:
+            began = time.perf_counter()
+            every = settings.validate_every or progress.steps_per_epoch
+            until = min((progress.step // every + 1) * every, progress.steps)
+            made = way.advance(progress, max(until - progress.step, 1), kept)
+            progress.add(made, time.perf_counter() - began)
             if report is not None:
-                found = progress.seen() | record | made.now | {"best": progress.best}
-                report({"event": "validation", **found})
-        asked, due = _anywhere(
-            fabric, stop is not None and stop(), checkpoints is not None and checkpoints.due()
-        )
-        if checkpoints is not None and (asked or due or progress.finished):
-            checkpoints.save(fabric, network, optimizer, best, progress, batches)
-            kept = f"; {checkpoints.last()}"
-        if asked and not progress.finished:
-            raise Interrupted(f"stopped at step {progress.step} of {progress.steps}")
+                report({"event": "step", **progress.seen(), **made.now})
+
+            last = progress.step >= progress.steps
+            if last or progress.step % every == 0:
+                record = {
+                    name: over_processes(fabric, value, "mean") for name, value in progress.means().items()
+                }
+                if valid is None:
+                    best = _weights(network)
+                else:
+                    # The first process decides for all, so that none stops before the others.
+                    with matrix_products(settings.precision):
+                        value = validate(network, fabric, valid, settings.metric)
+                    value = fabric.broadcast(value)
+                    if progress.improves(value, metrics.get(settings.metric).lower_is_better):
+                        best = _weights(network)
+                    record[settings.metric] = value
+                    if measure is not None:
+                        record |= measure(network, loss, valid)
+                stale = settings.patience is not None and progress.stale >= settings.patience
+                progress.finished = last or stale
+                if report is not None:
+                    found = progress.seen() | record | made.now | {"best": progress.best}
+                    report({"event": "validation", **found})
+            asked, due = _anywhere(
+                fabric, stop is not None and stop(), checkpoints is not None and checkpoints.due()
+            )
+            if checkpoints is not None and (asked or due or progress.finished):
+                checkpoints.save(fabric, network, optimizer, best, progress, batches)
+                kept = f"; {checkpoints.last()}"
+            if asked and not progress.finished:
+                raise Interrupted(f"stopped at step {progress.step} of {progress.steps}")
     optimizer.zero_grad()
     network.load_state_dict(best)
     return progress

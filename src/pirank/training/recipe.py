@@ -176,7 +176,9 @@ def check_data(train: RankingData, valid: RankingData | None, settings: Settings
                 f"no document of the {name} split has a label above 0: there is nothing to rank by"
             )
         if int(part.lengths.max()) < 2:
-            raise ValueError(f"every query of the {name} split has one sample, a document alone: there is nothing to rank")
+            raise ValueError(
+                f"every query of the {name} split has one sample, a document alone: there is nothing to rank"
+            )
         ends = torch.stack(list(part.labels.aminmax()))
         for judge in (make_loss(settings), metrics.get(settings.metric)):
             judge(torch.zeros(2), ends.cpu())  # refuses labels that it has no meaning for
