@@ -11,11 +11,14 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
 from experiments.fake_sets import write_letor
 from pirank.cli import app
+from pirank.data import synthetic
 from pirank.experiments.commands import with_settings
 from pirank.experiments.compare import Plan
 from pirank.experiments.comparison_report import results_table
@@ -235,6 +238,56 @@ def _candidates(plan, root, method):
     from pirank.experiments.trial import Store
 
     return [Store(root).load(trial) for trial in plan.candidates(plan.sources[0], 1, method, 0)]
+
+
+def test_tables_with_columns_of_their_own_are_compared(tmp_path):
+    data = synthetic(queries=30, list_size=6, round=True, seed=0)
+    frame = pa.table({
+        "query": np.repeat(np.arange(30), 6), "grade": data.labels.numpy(), "clicks": data.labels.numpy(),
+        "a": data.features[:, 0].numpy(), "b": data.features[:, 1].numpy(),
+    })  # fmt: skip
+    pa.parquet.write_table(frame, tmp_path / "mine.parquet")
+    command = ("compare", tmp_path / "mine.parquet", "--losses", "ranknet", "--seeds", "1", *TINY)
+    told = run(*command, "--out", tmp_path / "out", code=2).stderr
+    assert told.count("there is no column 'label'") == told.count("\n") == 1
+    columns = ("--label", "grade", "--query", "query")
+    run(*command, *columns, "--out", tmp_path / "all")
+    run(*command, *columns, "--features", "a,b", "--out", tmp_path / "chosen")
+    models = [tmp_path / each / "report.md" for each in ("all", "chosen")]
+    assert ["| 3 |" in path.read_text() for path in models] == [
+        True,
+        False,
+    ]  # features in the table of the data
+
+
+def test_a_failed_row_is_told_by_the_exit_code_and_the_others_are_reported(letor, tmp_path):
+    (tmp_path / "few.txt").write_text("1\n2\n")
+    result = run(
+        "compare", letor, "--losses", "ranknet", "--scores", f"theirs={tmp_path / 'few.txt'}", "--seeds", "1",
+        "--out", tmp_path / "out", *TINY, code=1,
+    )  # fmt: skip
+    assert "holds 2 scores" in result.output
+    assert "ranknet" in (tmp_path / "out" / "report.md").read_text()
+
+
+def test_labels_that_trees_cannot_take_fail_their_row_only(tmp_path):
+    pytest.importorskip("lightgbm")
+    lines = [f"{label} qid:{query} 1:{label}" for query in range(20) for label in (0, 1, 31)]
+    (tmp_path / "data.txt").write_text("\n".join(lines) + "\n")
+    settings = Settings(steps=2, transform="none", model_options={"hidden": [4]})
+    methods = [
+        loss_method("ranknet"),
+        gbdt_method("lightgbm"),
+        gbdt_method("xgboost:no_such_parameter=1:eta=-5"),
+    ]
+    plan = Plan([source_of(str(tmp_path / "data.txt"))], methods, 1, settings, protocol())
+    findings = plan.run(tmp_path / "out", jobs=1)
+    assert [method.label for method in findings.methods_of(plan.sources[0])] == ["ranknet"]
+    assert all("grades from 0 to 30" in problem for problem in findings.failed.values())
+    lines = [f"{label} qid:{query} 1:{label}" for query in range(20) for label in (0, 1, 3)]
+    (tmp_path / "data.txt").write_text("\n".join(lines) + "\n")
+    problems = plan.run(tmp_path / "again", jobs=1).failed.values()
+    assert [problem.partition(":")[0] for problem in problems] == ["xgboost"]
 
 
 def test_a_failing_method_does_not_take_the_others_with_it(tmp_path):

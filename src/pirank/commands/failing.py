@@ -31,6 +31,8 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
+        except typer.Exit:
+            raise
         except Interrupted as stopped:
             print(stopped, file=sys.stderr)
             raise typer.Exit(130) from None

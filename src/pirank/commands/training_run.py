@@ -152,7 +152,7 @@ def carry_out(
 def read_splits(plan: RunPlan, quiet: bool) -> tuple[RankingData, RankingData, RankingData | None]:
     """Training, validation and test; without a validation file a fifth of the training queries is held out."""
     paths = {name: [Path(p) for p in given] for name, given in plan.paths.items() if given}
-    parts = read_parts(paths, partial(plan.reading.read, quiet=quiet))
+    parts = read_parts(paths, partial(plan.reading.read, quiet=quiet), plan.reading.features)
     train, valid, test = parts["train"], parts.get("valid"), parts.get("test")
     if valid is not None:
         return train, valid, test

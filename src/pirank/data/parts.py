@@ -12,7 +12,9 @@ from pirank.data.sources import Paths, expand, format_of
 
 
 def read_parts(
-    files: Mapping[str, Paths], reader: Callable[..., RankingData] = read
+    files: Mapping[str, Paths],
+    reader: Callable[..., RankingData] = read,
+    features: Sequence[str] | None = None,
 ) -> dict[str, RankingData]:
     """Read the parts of one data set, with the same features in each.
 
@@ -22,6 +24,7 @@ def read_parts(
     Args:
         files: part to file, files or folder.
         reader: :func:`~pirank.data.read`, with other options.
+        features: the feature columns of tables; None: all others.
 
     Example:
         >>> import pathlib, tempfile
@@ -35,7 +38,7 @@ def read_parts(
     """
     paths = {part: expand(given) for part, given in files.items()}
     found: dict[str, RankingData] = {}
-    names: Sequence[str] | None = None
+    names = features
     for part, chosen in paths.items():
         found[part] = reader(chosen, features=None if _is_text(chosen) else names)
         names = names or found[part].feature_names

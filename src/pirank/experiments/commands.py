@@ -11,6 +11,7 @@ import typer
 
 from pirank import losses as all_losses
 from pirank import metrics
+from pirank.commands import reading
 from pirank.commands.changes import changed, given, value_of
 from pirank.commands.failing import guarded
 from pirank.experiments import running
@@ -64,6 +65,11 @@ def compare(
             show_default=False,
         ),
     ] = None,
+    label: reading.Label = None,
+    query: reading.Query = None,
+    features: reading.Features = None,
+    sort_queries: reading.SortQueries = None,
+    skip_errors: reading.SkipErrors = None,
     losses: Annotated[
         str, _option(_WHAT, "Losses joined by commas, each with options as NAME:option=value.")
     ] = ",".join(PAPER_LOSSES),
@@ -132,6 +138,7 @@ def compare(
 
     Writes report.html, report.md, results.csv, a CSV file a table and an SVG a figure. In bold: the best of each metric
     and all not significantly worse (one-sided paired t-test at 95 % on the queries). Stopped, the same command goes on.
+    The exit code is 1 where a trial failed.
 
     Example: pirank compare mq2008=MQ2008 --losses ranknet,lambdarank,pirank-ndcg --seeds 5 --out report
     """
@@ -150,8 +157,15 @@ def compare(
         settings = settings.changed(**QUICK)
         seeds = min(seeds, 2)
     changes = given({"epochs": epochs, "steps": steps, "list_size": list_size})
+    how = {
+        "label": label,
+        "query": query,
+        "features": reading.column_names(features),
+        "sort_queries": sort_queries,
+    }
+    read_as = given({**how, "errors": "skip" if skip_errors else None})
     plan = Plan(
-        [source_of(text, numbers(folds)) for text in data],
+        [source_of(text, numbers(folds), read_as) for text in data],
         _methods(losses, gbdt, scores),
         seeds,
         with_settings(changed(settings, changes, {}, {}), setting),
@@ -171,6 +185,8 @@ def compare(
     for name, problem in findings.failed.items():
         say(f"failed: {name}: {problem}")
     say(f"report: {path}")
+    if findings.failed:
+        raise typer.Exit(1)
 
 
 def _methods(losses: str, gbdt: str | None, scores: list[str] | None) -> list[Method]:

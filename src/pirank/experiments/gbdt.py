@@ -48,7 +48,10 @@ def gbdt_scores(
     splits = _transformed(splits, transform)
     train = {"lightgbm": _lightgbm, "xgboost": _xgboost, "catboost": _catboost}[name]
     began = time.perf_counter()
-    vali, test, trees = train(splits, _parameters(candidate), options, seed, threads)
+    try:
+        vali, test, trees = train(splits, _parameters(candidate), options, seed, threads)
+    except Exception as error:  # each library has errors of its own, of no common kind
+        raise RuntimeError(f"{name}: {error}") from error
     seconds = time.perf_counter() - began
     return torch.from_numpy(vali), torch.from_numpy(test), {"seconds": seconds, "trees": trees}
 
@@ -61,9 +64,13 @@ def _transformed(splits: Splits, steps: str) -> Splits:
 
 def _check_grades(part: RankingData) -> None:
     labels = part.labels
-    if labels is None or bool((labels != labels.round()).any()) or bool((labels < 0).any()):
+    if (
+        labels is None
+        or bool((labels != labels.round()).any())
+        or not bool(((labels >= 0) & (labels <= 30)).all())
+    ):
         raise ValueError(
-            "gradient-boosted rankers take whole-number grades of at least 0: round the labels, or leave out --gbdt"
+            "gradient-boosted rankers take whole-number grades from 0 to 30: round the labels, or leave out --gbdt"
         )
 
 

@@ -56,8 +56,11 @@ def run_all(
     if min(jobs, len(waiting)) <= 1:
         with _with_threads(threads):
             for trial in waiting:
-                done(trial, *_run(trial, root, threads, stop))
-                if stop():
+                problem, seconds = _run(trial, root, threads, stop)
+                stopped = stop()
+                if problem is None or not stopped:
+                    done(trial, problem, seconds)
+                if stopped:
                     raise Interrupted(_said(trials, store))
         return failed
     _in_processes(waiting, root, min(jobs, len(waiting)), threads, gpus, done, stop)

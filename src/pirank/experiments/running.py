@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -32,6 +33,10 @@ def carry_out(plan: Plan, root: Path, *, jobs: int | None, quiet: bool = False) 
     """Run what is not finished of a plan, and show how far it is."""
     check_folder(root)
     trials, store = plan.trials(), Store(root)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the report tells them
+        for source in plan.sources:  # what is wrong with the data is told once, before any work
+            source.splits(source.folds[0], store.cache)
     finished = sum(store.finished(trial) for trial in trials)
     if not quiet:
         already = f", {finished:,} of them finished already" if finished else ""

@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,7 @@ class Source:
         files: the files of each fold's ``train``, ``vali`` and ``test``; a fold with ``train`` only is split by query.
         folder: where a public set lies.
         options: of the synthetic task.
+        reading: how files are read: options of :func:`pirank.data.read`.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Source:
     files: dict[int, Files] = field(default_factory=dict)
     folder: str | None = None
     options: dict[str, Any] = field(default_factory=dict)
+    reading: dict[str, Any] = field(default_factory=dict)
 
     def splits(self, fold: int, cache: Path | None = None) -> Splits:
         """Training, validation and test queries of a fold; what was read is kept in the folder ``cache``."""
@@ -52,7 +54,9 @@ class Source:
             return _synthetic_splits(self.options)
         if self.kind == "named":
             return load(self.name, self.folder, **self._part(fold), cache=cache or False)
-        parts = read_parts(self.files[fold], partial(read, cache=cache or False))
+        options = {name: value for name, value in self.reading.items() if name != "features"}
+        reader = partial(read, cache=cache or False, **options)
+        parts = read_parts(self.files[fold], reader, self.reading.get("features"))
         if set(parts) == {"train"}:
             return Splits(*parts["train"].split(_SHARES, seed=fold))
         return Splits(parts["train"], parts["vali"], parts["test"])
@@ -64,7 +68,8 @@ class Source:
     def description(self, fold: int) -> dict[str, Any]:
         """What tells the data of a fold from other data: plain values without the place it lies at."""
         contents = {part: [_content(Path(p)) for p in paths] for part, paths in self._files_of(fold).items()}
-        return {"name": self.name, "kind": self.kind, "options": self.options, "contents": contents}
+        how = {"options": self.options, "reading": self.reading}
+        return {"name": self.name, "kind": self.kind, **how, "contents": contents}
 
     def _part(self, fold: int) -> dict[str, Any]:
         about = CATALOGUE[self.name]
@@ -90,7 +95,9 @@ def _content_at(path: Path, size: int, time: int) -> str:
     return content_hash(path)
 
 
-def source_of(text: str, folds: tuple[int, ...] | None = None) -> Source:
+def source_of(
+    text: str, folds: tuple[int, ...] | None = None, reading: Mapping[str, Any] | None = None
+) -> Source:
     """The data set that a command line names.
 
     ``synthetic`` (also ``synthetic:queries=500:list_size=60``) is the paper's synthetic task. ``NAME`` or
@@ -102,6 +109,7 @@ def source_of(text: str, folds: tuple[int, ...] | None = None) -> Source:
     Args:
         text: see above.
         folds: only these; None: all there are.
+        reading: options of :func:`pirank.data.read`, for files.
 
     Example:
         >>> source_of("synthetic:queries=50").options["queries"]
@@ -115,14 +123,14 @@ def source_of(text: str, folds: tuple[int, ...] | None = None) -> Source:
     elif (label or text) in CATALOGUE and not (not equals and Path(text).exists()):
         source = _named(label or text, place if equals else None)
     else:
-        source = _of_path(label, Path(place))
+        source = replace(_of_path(label, Path(place)), reading=dict(reading or {}))
     if folds is None:
         return source
     for fold in folds:
         if fold not in source.folds:
             raise ValueError(f"{source.name} has the folds {_listed(source.folds)}, not {fold}")
     kept = {fold: source.files[fold] for fold in folds if fold in source.files}
-    return Source(source.name, source.kind, folds, kept, source.folder, source.options)
+    return replace(source, folds=folds, files=kept)
 
 
 @lru_cache(maxsize=2)
