@@ -15,6 +15,7 @@ from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
 from pirank.models import batch_norm_kernels
+from pirank.sorts.kernels import launch_sort
 from pirank.sorts.operators import _linear_losses, _ranked_values, _ranked_values_backward
 
 TYPES = {
@@ -78,6 +79,7 @@ def batch_norm() -> None:
 
 if __name__ == "__main__":
     JITFunction.run = compile_only
+    launch_sort.TOGETHER_FROM = 20_000
     for each_length, each_k, is_soft in (
         (200, 10, False),
         (200, 100, True),

@@ -20,6 +20,7 @@ KERNELS = {
         "sums_of_chunks",
     ),
     *("rows_of_lists", "losses_of_lists", "pull_of_chunks", "prefix_of_chunks", "gradient_of_chunks"),
+    *("count_in_tiles", "deal_out"),
     *("_normalise", "_pull"),
 }
 

@@ -68,9 +68,9 @@ torch.library.impl("pirank::ranked_values", ["cpu", "cuda"], _ranked_values)
 
 @torch.library.register_fake("pirank::ranked_values")
 def _(scores: Tensor, values: Tensor, *rest: Any) -> tuple[Tensor, ...]:
-    offsets, k, longest = rest[1], rest[4], rest[5]
+    offsets, k = rest[1], rest[4]
     lists, channels = _count(scores, offsets), values.shape[1] if offsets is None else values.shape[0]
-    order = scores.new_empty(scores.shape, dtype=torch.int32 if longest <= LONGEST_SHORT else torch.int64)
+    order = scores.new_empty(scores.shape, dtype=torch.int32)
     ordered = scores.new_empty(scores.shape, dtype=torch.float32)
     ordered_values = ordered.new_empty(values.shape)
     rows = ordered.new_empty(lists, k)

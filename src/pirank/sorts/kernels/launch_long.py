@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pirank.sorts.base import length_times_spread
 from pirank.sorts.kernels import long
+from pirank.sorts.kernels.launch_sort import list_of_items, sorted_lists
 from pirank.sorts.kernels.layout import Layout, Linear, rows_at_once, tickets
 
 _LEAST_CHUNK, _MOST_CHUNK = 1024, 8192
@@ -41,24 +42,6 @@ class _Chunks:
     first: Tensor | None
 
 
-def sorted_keys(scores: Tensor, mask: Tensor | None, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Scores in descending order within each list, absent items last, and their places in the list."""
-    if offsets is None:
-        keys = scores if mask is None else scores.masked_fill(~mask, float("-inf"))
-        return keys.sort(dim=-1, descending=True, stable=True)
-    lists = _list_of_items(offsets, scores.numel())
-    bits = torch.where(scores == 0, 0, scores).view(torch.int32)
-    rising = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).to(torch.int64)
-    order = ((lists << 33) - rising).argsort(stable=True)
-    starts = torch.nn.functional.pad(offsets, (0, 1), value=0)[lists]  # items beyond the last list: any start
-    return scores[order], order - starts
-
-
-def _list_of_items(offsets: Tensor, items: int) -> Tensor:
-    """The list each flat item is in; the number of lists for an item beyond the last."""
-    return torch.searchsorted(offsets, torch.arange(items, device=offsets.device), right=True) - 1
-
-
 def temperatures_of(
     scores: Tensor, mask: Tensor | None, offsets: Tensor | None, temperature: float, relative: bool
 ) -> Tensor:
@@ -76,7 +59,7 @@ def temperatures_of(
 def _flat_spread(scores: Tensor, offsets: Tensor) -> Tensor:
     """:func:`~pirank.sorts.base.length_times_spread` of flat lists."""
     limits = torch.finfo(scores.dtype)
-    lists = _list_of_items(offsets, scores.numel()).clamp(max=offsets.numel() - 2)
+    lists = list_of_items(offsets, scores.numel()).clamp(max=offsets.numel() - 2)
     count = offsets.diff().clamp(min=1).to(scores.dtype)
     scale = torch.segment_reduce(scores.abs(), "max", offsets=offsets, initial=0.0).clamp(min=limits.tiny)
     unit = scores / scale[lists]
@@ -266,7 +249,8 @@ def forward(
     soft: bool,
 ) -> tuple[Tensor, ...]:
     """As :func:`pirank.sorts.kernels.launch_short.forward`."""
-    ordered, order = sorted_keys(scores, mask, offsets)
+    ordered, order = sorted_lists(scores, mask, offsets)
+    order = order.int()  # which is kept for the way back
     channels = Layout.of(values, offsets, 0).channels
     passes = _Passes(
         ordered, order, _lengths(scores, mask, offsets), offsets, temperatures, k, channels, soft
@@ -321,7 +305,7 @@ def linear(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """As :func:`pirank.sorts.kernels.launch_short.linear`."""
     k = metric.weights.numel()
-    ordered, order = sorted_keys(scores, mask, offsets)
+    ordered, order = sorted_lists(scores, mask, offsets)
     passes = _Passes(ordered, order, _lengths(scores, mask, offsets), offsets, temperatures, k, 1, soft)
     chunks, lists = passes.chunks, passes.lists
     bests = passes.numbers(torch.float32, k)
