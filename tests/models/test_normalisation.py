@@ -321,3 +321,83 @@ def test_kernels_are_replayed_as_a_graph(momentum):
         kept = [value.clone() for value in found]
         torch.testing.assert_close(kept, list(step(again)), atol=0, rtol=0)
     torch.testing.assert_close(norm.state_dict(), again.state_dict(), atol=0, rtol=0)
+
+
+def layer(width, dropout, device, seed=0):
+    torch.manual_seed(seed)
+    return MLP(4, hidden=(width,), normalisation="batch", dropout=dropout).to(device)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("rows", [3, 64, 1100])
+@pytest.mark.parametrize("width", [1, 5, 16])
+def test_a_rectifier_takes_part(rows, width, kernel_device):
+    """The same as one after the other, in value and in every gradient."""
+    values, real, upstream = inputs(rows, width, "scattered" if rows > 3 else "all", kernel_device)
+    found = []
+    for path in ("kernels", "plain"):
+        given, norm = values.clone().requires_grad_(), BatchNorm(width).to(kernel_device)
+        with torch.no_grad():
+            norm.bias.add_(0.3)
+        with real_rows(norm, real, path=path):
+            out = norm.rectified(given)
+        assert ("ByKernels" in out.grad_fn.name()) == (path == "kernels")
+        out.backward(upstream)
+        there = real[:, 0] > 0
+        found.append([out.detach()[there], given.grad, norm.weight.grad, norm.bias.grad, norm.running_var])
+    assert (found[1][0] == 0).any() or width == 1
+    torch.testing.assert_close(found[0], found[1], atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.kernels
+@pytest.mark.parametrize("dropout", [0.3, 0.9])
+def test_dropout_takes_part(dropout, kernel_device):
+    """What comes through is what a rectifier gives, stretched; the others are 0 and pull at nothing."""
+    values, real, upstream = inputs(3000, 20, "all", kernel_device)
+    norm = BatchNorm(20, track_running_stats=False).to(kernel_device)
+    whole = torch.relu(norm(values))
+
+    def dropped(seed, layers=1):
+        torch.manual_seed(seed)
+        given = values.clone().requires_grad_()
+        with real_rows(norm, real, path="kernels"):
+            for _ in range(layers):
+                out = norm.rectified(given, dropout)
+        return given, out
+
+    given, out = dropped(0)
+    through = (out > 0) & (whole > 1e-4)
+    torch.testing.assert_close(out[through], whole[through] / (1 - dropout), atol=1e-5, rtol=1e-4)
+    positive = whole > 1e-4
+    share = through.sum() / positive.sum()
+    assert float(share) == pytest.approx(1 - dropout, abs=4 * (0.25 / int(positive.sum())) ** 0.5)
+    # As often in every column, and independent of the neighbour's.
+    columns = (through.sum(0) / positive.sum(0)).cpu()
+    assert (columns - (1 - dropout)).abs().max() < 0.06
+    both = (through[:, 1:] & through[:, :-1]).sum() / (positive[:, 1:] & positive[:, :-1]).sum()
+    assert float(both) == pytest.approx((1 - dropout) ** 2, abs=0.015)
+    # The gradient is that of the same rectifier and the same draw.
+    out.backward(upstream)
+    again = values.clone().requires_grad_()
+    normal = norm(again)
+    (normal * (out > 0) / (1 - dropout)).backward(upstream)
+    torch.testing.assert_close(given.grad, again.grad, atol=1e-4 * float(again.grad.abs().max()), rtol=1e-3)
+
+    assert torch.equal(out, dropped(0)[1])
+    assert not torch.equal(out, dropped(1)[1])
+    assert not torch.equal(out, dropped(0, layers=2)[1])
+
+
+@pytest.mark.kernels
+def test_a_network_normalises_rectifies_and_drops_at_once(kernel_device):
+    network, rows = layer(16, 0.5, kernel_device), torch.randn(200, 4, device=kernel_device)
+    real = torch.ones(200, 1, device=kernel_device)
+    with real_rows(network, real, path="kernels"):
+        network.layers[0][1].real.next_layer()
+        hidden = network.hidden(rows)
+        assert "ByKernels" in hidden.grad_fn.name()
+        assert network.layers[0][1].real.layers == 2
+    network.eval()
+    with real_rows(network, real, path="kernels"):
+        assert torch.equal(network.hidden(rows), network.layers[0](rows))
+    assert network.layers[0][0].bias is None

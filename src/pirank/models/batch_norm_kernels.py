@@ -1,11 +1,13 @@
 """Kernels of batch normalisation over the rows that are real: a program for every few columns, a launch a direction.
 
-A program goes over its columns three times on the way there and twice on the way back. A few thousand rows of them stay
-in its multiprocessor's cache, so it is the first time that costs. Every lane keeps sums of its own, which are added up
-at the end, always in the same order.
+A rectifier and dropout behind it take part in the same launch. A program goes over its columns three times on the way
+there and twice on the way back. A few thousand rows of them stay in its multiprocessor's cache, so it is the first time
+that costs. Every lane keeps sums of its own, which are added up at the end, always in the same order.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 import triton
@@ -71,13 +73,33 @@ def _follow(
     _move(running_var, column, width, variance, share)
 
 
+@triton.jit
+def _kept(seed, place, first, dropped, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Which numbers of a tile are not dropped, ``[ROWS, COLUMNS]``: 16 random bits each, at least ``dropped``.
+
+    One draw of Philox, 128 bits, serves the eight columns of a row.
+    """
+    row = first + tl.arange(0, ROWS)
+    nothing = tl.zeros([ROWS], tl.int32)
+    a, b, c, d = tl.philox(
+        tl.load(seed), row, nothing + tl.program_id(0), nothing + place, nothing, n_rounds=7
+    )
+    column = tl.arange(0, COLUMNS)[None, :]
+    word = tl.where(column < 2, a[:, None], tl.where(column < 4, b[:, None], c[:, None]))
+    word = tl.where(column < 6, word, d[:, None])
+    return ((word >> (16 * (column % 2)).to(tl.uint32)) & 0xFFFF).to(tl.int32) >= dropped
+
+
 @triton.jit(do_not_specialize=["rows"])
 def _normalise(
-    values, real, weight, bias, running_mean, running_var, batches, out, means, scales,
-    rows, width, momentum, eps,
-    CUMULATIVE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    values, real, weight, bias, running_mean, running_var, batches, seed, out, means, scales,
+    rows, width, momentum, eps, place, dropped, stretch,
+    CUMULATIVE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr, RECTIFY: tl.constexpr,
 ):  # fmt: skip
-    """b + w (x − mean) / √(v+ε) in real rows and b in others; ``means`` and ``scales`` = 1/√(v+ε) are kept."""
+    """b + w (x − mean) / √(v+ε) in real rows and b in others; ``means`` and ``scales`` = 1/√(v+ε) are kept.
+
+    With RECTIFY what is below 0 becomes 0, and with a ``seed`` some of the rest, which is stretched instead.
+    """
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     counts = tl.zeros([ROWS], tl.int32)
     totals = tl.zeros([ROWS, COLUMNS], tl.float32)
@@ -123,16 +145,34 @@ def _normalise(
         at, inside = _places(first, rows, column, width, ROWS)
         there = _real_rows(real, first, rows, ROWS)
         centred = _above(values, at, inside, there, mean[None, :])
-        tl.store(out + at, shift[None, :] + centred * factor[None, :], mask=inside)
+        found = shift[None, :] + centred * factor[None, :]
+        if RECTIFY:
+            found = tl.where(found <= 0, 0.0, found)  # a NaN stays one
+        if seed is not None:
+            found = tl.where(_kept(seed, place, first, dropped, ROWS, COLUMNS), found * stretch, 0.0)
+        tl.store(out + at, found, mask=inside)
         first += ROWS
+
+
+@triton.jit
+def _pulled(by_out, out, at, inside, there, level, stretch):
+    """How far the gradient by what was normalised stands above a level: that of the numbers that came through."""
+    if out is not None:
+        through = inside & (tl.load(out + at, mask=inside, other=0.0) > 0)
+        pulled = tl.load(by_out + at, mask=through, other=0.0).to(tl.float32) * stretch
+        return tl.where(there[:, None], pulled - level, 0.0)
+    return _above(by_out, at, inside, there, level)
 
 
 @triton.jit(do_not_specialize=["rows"])
 def _pull(
-    by_out, values, real, weight, means, scales, by_values, by_weight, by_bias, rows, width,
+    by_out, values, out, real, weight, means, scales, by_values, by_weight, by_bias, rows, width, stretch,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """The gradients by values, 0 in rows that are not real, and by weight and bias where there are such."""
+    """The gradients by values, 0 in rows that are not real, and by weight and bias where there are such.
+
+    With ``out``, what a rectifier and dropout let through, the others pull at nothing.
+    """
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     mean = tl.load(means + column, mask=column < width, other=0.0)
     scale = tl.load(scales + column, mask=column < width, other=0.0)
@@ -144,7 +184,7 @@ def _pull(
         at, inside = _places(first, rows, column, width, ROWS)
         there = _real_rows(real, first, rows, ROWS)
         counts += there.to(tl.int32)
-        pulled = _above(by_out, at, inside, there, 0.0)
+        pulled = _pulled(by_out, out, at, inside, there, 0.0, stretch)
         totals += pulled
         alongs += pulled * _above(values, at, inside, there, mean[None, :])
         first += ROWS
@@ -165,9 +205,34 @@ def _pull(
         at, inside = _places(first, rows, column, width, ROWS)
         there = _real_rows(real, first, rows, ROWS)
         centred = _above(values, at, inside, there, mean[None, :])
-        pulled = _above(by_out, at, inside, there, level[None, :])
+        pulled = _pulled(by_out, out, at, inside, there, level[None, :], stretch)
         tl.store(by_values + at, (pulled - centred * slope[None, :]) * factor[None, :], mask=inside)
         first += ROWS
+
+
+@dataclass(frozen=True)
+class Behind:
+    """What comes behind a normalisation: a rectifier, and dropout where there is a seed.
+
+    Attributes:
+        dropout: the share that is dropped, of which 16 bits count.
+        seed: one number on the device, another in every step.
+        place: tells this layer's draw from that of others with the same seed.
+    """
+
+    dropout: float
+    seed: Tensor | None
+    place: int
+
+    @property
+    def dropped(self) -> int:
+        """How many of 65,536 numbers are dropped."""
+        return 0 if self.seed is None else min(round(self.dropout * 65536), 65535)
+
+    @property
+    def stretch(self) -> float:
+        """What the others are multiplied by."""
+        return 65536 / (65536 - self.dropped)
 
 
 def normalise(
@@ -178,6 +243,7 @@ def normalise(
     running: tuple[Tensor, Tensor, Tensor] | None,
     momentum: float | None,
     eps: float,
+    behind: Behind | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The rows normalised, ``[N, C]``, and what :func:`pull` needs: each column's mean and 1/√(v+ε), ``[C]``.
 
@@ -196,6 +262,7 @@ def normalise(
             weight,
             bias,
             *(running or (None, None, None)),
+            None if behind is None else behind.seed,
             out,
             mean,
             scale,
@@ -203,7 +270,11 @@ def normalise(
             width,
             float(momentum or 0),
             eps,
+            0 if behind is None else behind.place,
+            0 if behind is None else behind.dropped,
+            1.0 if behind is None else behind.stretch,
             CUMULATIVE=momentum is None,
+            RECTIFY=behind is not None,
             ROWS=_ROWS,
             COLUMNS=_COLUMNS,
             num_warps=_WARPS,
@@ -218,10 +289,15 @@ def pull(
     weight: Tensor | None,
     mean: Tensor,
     scale: Tensor,
+    out: Tensor | None,
+    stretch: float,
     with_weight: bool,
     with_bias: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-    """The gradients by the rows, the weight and the bias; the last two where they are wanted."""
+    """The gradients by the rows, the weight and the bias; the last two where they are wanted.
+
+    ``out`` is what came of a rectifier and dropout behind the normalisation, if there were such.
+    """
     rows, width = values.shape
     by_values = torch.empty_like(values)
     by_weight = torch.empty_like(mean) if with_weight else None
@@ -230,6 +306,7 @@ def pull(
         _pull[(triton.cdiv(width, _COLUMNS),)](
             by_out,
             values,
+            out,
             real,
             weight,
             mean,
@@ -239,6 +316,7 @@ def pull(
             by_bias,
             rows,
             width,
+            stretch,
             ROWS=_ROWS,
             COLUMNS=_COLUMNS,
             num_warps=_WARPS,

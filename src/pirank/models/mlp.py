@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from torch import Tensor, nn
 
@@ -68,7 +69,8 @@ class MLP(nn.Module):
         for wider in hidden:
             self.layers.append(
                 nn.Sequential(
-                    nn.Linear(width, wider),
+                    # A batch normalisation takes away what a bias before it would add.
+                    nn.Linear(width, wider, bias=normalisation != "batch"),
                     NORMALISATIONS[normalisation](wider),
                     ACTIVATIONS[activation](),
                     nn.Dropout(dropout),
@@ -80,7 +82,7 @@ class MLP(nn.Module):
     def hidden(self, features: Tensor) -> Tensor:
         """The last hidden layer, ``[N, F]`` to ``[N, width]``."""
         for layer in self.layers:
-            out = layer(features)
+            out = _through(cast(nn.Sequential, layer), features)
             features = out + features if self.residual and out.shape == features.shape else out
         return features
 
@@ -88,3 +90,12 @@ class MLP(nn.Module):
         """``features [N, F]`` to ``scores [N]``; a document's score does not depend on the others."""
         scores: Tensor = self.score(self.hidden(features))
         return scores.squeeze(-1)
+
+
+def _through(layer: nn.Sequential, features: Tensor) -> Tensor:
+    """A linear layer, its normalisation, activation and dropout; the last three at once where kernels can."""
+    linear, norm, activation, dropout = cast("tuple[nn.Module, nn.Module, nn.Module, nn.Dropout]", layer)
+    if not (isinstance(norm, BatchNorm) and isinstance(activation, nn.ReLU)):
+        out: Tensor = layer(features)
+        return out
+    return norm.rectified(linear(features), dropout.p if dropout.training else 0.0)

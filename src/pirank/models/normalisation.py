@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,9 @@ from torch.autograd.function import once_differentiable
 
 from pirank.kernel_paths import PATHS, interprets, refuse_without_interpreter, runs_kernels
 from pirank.lists import check_choice
+
+if TYPE_CHECKING:
+    from pirank.models.batch_norm_kernels import Behind
 
 _KERNEL_TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -23,11 +26,13 @@ class Real:
     Attributes:
         rows: ``[N, 1]``, 1 at those and 0 at the others.
         by_kernels: whether the Triton kernels normalise them; they count the rows themselves.
+        layers: how many layers have drawn what they drop.
     """
 
     def __init__(self, rows: Tensor, by_kernels: bool) -> None:
         self.rows = rows
         self.by_kernels = by_kernels
+        self.layers = 0
 
     @cached_property
     def count(self) -> Tensor:
@@ -43,6 +48,16 @@ class Real:
     def unbiased(self) -> Tensor:
         """Their number over one less."""
         return self.count / (self.count - 1).clamp(min=1)
+
+    @cached_property
+    def seed(self) -> Tensor:
+        """A random number for this pass, which the layers' kernels draw from."""
+        return torch.randint(1 << 62, (1,), device=self.rows.device)
+
+    def next_layer(self) -> int:
+        """The number of a layer that draws from the seed."""
+        self.layers += 1
+        return self.layers - 1
 
 
 class BatchNorm(nn.BatchNorm1d):
@@ -64,8 +79,8 @@ class BatchNorm(nn.BatchNorm1d):
         """``[N, C]`` to ``[N, C]``."""
         if self.real is None or not self.training:
             return super().forward(input)
-        if self.real.by_kernels and input.dtype in _KERNEL_TYPES:
-            return self._by_kernels(input, self.real.rows)
+        if self._takes_kernels(input):
+            return self._by_kernels(input, None)
         rows = input.to(torch.promote_types(input.dtype, torch.float32))
         normal, mean, variance = _MaskedNorm.apply(
             rows, self.weight, self.bias, self.real.rows, self.real.share, self.eps
@@ -75,16 +90,37 @@ class BatchNorm(nn.BatchNorm1d):
         out: Tensor = normal.to(input.dtype)
         return out
 
-    def _by_kernels(self, input: Tensor, real: Tensor) -> Tensor:
+    def rectified(self, input: Tensor, dropout: float = 0.0) -> Tensor:
+        """Normalised, rectified, and a share dropped: where kernels normalise, in the same launch.
+
+        Args:
+            input: ``[N, C]``.
+            dropout: the share; what is left is stretched.
+        """
+        if not self._takes_kernels(input):
+            return nn.functional.dropout(torch.relu(self(input)), dropout, dropout > 0)
+        from pirank.models.batch_norm_kernels import Behind
+
+        assert self.real is not None
+        drawn = (self.real.seed, self.real.next_layer()) if dropout > 0 else (None, 0)
+        return self._by_kernels(input, Behind(dropout, *drawn))
+
+    def _takes_kernels(self, input: Tensor) -> bool:
+        real = self.real if self.training else None
+        return real is not None and real.by_kernels and input.dtype in _KERNEL_TYPES
+
+    def _by_kernels(self, input: Tensor, behind: Behind | None) -> Tensor:
+        assert self.real is not None
         running = (self.running_mean, self.running_var, self.num_batches_tracked)
         out: Tensor = _MaskedNormByKernels.apply(
             input,
             self.weight,
             self.bias,
-            real,
+            self.real.rows,
             running if self.track_running_stats else None,
             self.momentum,
             self.eps,
+            behind,
         )
         return out
 
@@ -176,7 +212,8 @@ class _MaskedNorm(torch.autograd.Function):
 class _MaskedNormByKernels(torch.autograd.Function):
     """:class:`_MaskedNorm` in one launch a direction, running statistics included; rows of any precision.
 
-    What is kept for the way back is the rows as they came, and two numbers a column.
+    So are a rectifier and dropout behind it. What is kept for the way back is the rows as they came and, behind a
+    rectifier, as they left, and two numbers a column.
     """
 
     @staticmethod
@@ -189,12 +226,14 @@ class _MaskedNormByKernels(torch.autograd.Function):
         running: tuple[Tensor, Tensor, Tensor] | None,
         momentum: float | None,
         eps: float,
+        behind: Behind | None,
     ) -> Tensor:
         from pirank.models.batch_norm_kernels import normalise
 
         rows, real = rows.contiguous(), real.contiguous()
-        out, mean, scale = normalise(rows, real, weight, bias, running, momentum, eps)
-        ctx.save_for_backward(rows, real, weight, mean, scale)
+        out, mean, scale = normalise(rows, real, weight, bias, running, momentum, eps, behind)
+        ctx.save_for_backward(rows, real, weight, mean, scale, None if behind is None else out)
+        ctx.stretch = 1.0 if behind is None else behind.stretch
         return out
 
     @staticmethod
@@ -202,5 +241,7 @@ class _MaskedNormByKernels(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         from pirank.models.batch_norm_kernels import pull
 
-        by_rows = pull(gradients[0].contiguous(), *ctx.saved_tensors, *ctx.needs_input_grad[1:3])
-        return *by_rows, None, None, None, None
+        rows, real, weight, mean, scale, out = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[1:3]
+        by_rows = pull(gradients[0].contiguous(), rows, real, weight, mean, scale, out, ctx.stretch, *wanted)
+        return *by_rows, None, None, None, None, None
