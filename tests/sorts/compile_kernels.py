@@ -17,6 +17,7 @@ from triton.runtime.jit import JITFunction
 from pirank.models import batch_norm_kernels
 from pirank.sorts.kernels import launch_sort
 from pirank.sorts.operators import _linear_losses, _ranked_values, _ranked_values_backward
+from pirank.training import adam_kernels, gather_kernels
 
 TYPES = {
     torch.float32: "*fp32",
@@ -69,12 +70,26 @@ def sorts(length: int, k: int, soft: bool) -> None:
 
 
 def batch_norm() -> None:
-    """The two kernels of the masked normalisation."""
+    """The two kernels of the masked normalisation, alone and with a rectifier and dropout behind it."""
     rows, one = torch.zeros(10, 4), torch.ones(4)
     real = torch.ones(10, 1)
     running = (torch.zeros(4), torch.ones(4), torch.zeros((), dtype=torch.int64))
-    out, mean, scale = batch_norm_kernels.normalise(rows, real, one, one, running, 0.1, 1e-5)
-    batch_norm_kernels.pull(out, rows, real, one, mean, scale, True, True)
+    for behind in (None, batch_norm_kernels.Behind(0.3, torch.ones(1, dtype=torch.int64), 0)):
+        out, mean, scale = batch_norm_kernels.normalise(rows, real, one, one, running, 0.1, 1e-5, behind)
+        kept = None if behind is None else out
+        batch_norm_kernels.pull(out, rows, real, one, mean, scale, kept, 1.0, True, True)
+
+
+def training() -> None:
+    """What a captured step gathers and moves by."""
+    at, table = torch.zeros(1, dtype=torch.int64), torch.zeros(2, 6, dtype=torch.int64)
+    planned, scores = torch.zeros(9, dtype=torch.int64), torch.zeros(5, requires_grad=True)
+    gather_kernels.gather(at, table, planned, torch.zeros(9), 5, 2, 3)
+    gather_kernels.into_lists(scores, at, table, 2, 3).sum().backward()
+    one, share = torch.ones(3), torch.ones(())
+    for each, decoupled in ((None, True), (share, False)):
+        rest = (2, (0.9, 0.999), 1e-8, 0.1, decoupled)
+        adam_kernels.adam(one, one, one, one, one, share, each, *rest)
 
 
 if __name__ == "__main__":
@@ -88,4 +103,5 @@ if __name__ == "__main__":
     ):
         sorts(each_length, each_k, is_soft)
     batch_norm()
+    training()
     print(*sorted(compiled))

@@ -21,7 +21,7 @@ KERNELS = {
     ),
     *("rows_of_lists", "losses_of_lists", "pull_of_chunks", "prefix_of_chunks", "gradient_of_chunks"),
     *("count_in_tiles", "deal_out"),
-    *("_normalise", "_pull"),
+    *("_normalise", "_pull", "_gather", "_into_lists", "_out_of_lists", "_adam"),
 }
 
 

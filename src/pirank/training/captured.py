@@ -16,6 +16,7 @@ from torch import Tensor
 from pirank.models.normalisation import real_rows
 from pirank.training.devices import loss_apart, matrix_products
 from pirank.training.divergence import check_finite
+from pirank.training.flat_adam import FlatAdam, share_within
 from pirank.training.graphs import Graphs
 from pirank.training.obstacles import counts_blank_lists
 from pirank.training.optimizers import make_capturable, make_plain
@@ -57,6 +58,7 @@ class StaticSteps:
         self.numbers = torch.zeros(steps, len(_NUMBERS), device=task.fabric.device)
         self.rate: Tensor | None = None
         self.graphs: Graphs | None = None
+        self.adam: FlatAdam | None = None
         self.pace = 1
         self.plan.fill(progress)
         if self.captured:
@@ -64,11 +66,13 @@ class StaticSteps:
 
     def _record_first(self) -> None:
         self.rate = make_capturable(self.optimizer, self.task.fabric.device)
+        self.adam = FlatAdam.of(self.optimizer)
         counters = [self.plan.at, self.numbers]
         self.graphs = Graphs(self._captured_step, self.task.network, self.optimizer, counters)
         try:
             self.graphs.record(self.plan.shapes[0])
         except BaseException:
+            self.close()
             make_plain(self.optimizer, self.task.settings.learning_rate)
             self.optimizer.zero_grad()
             raise
@@ -115,7 +119,7 @@ class StaticSteps:
 
     def _step(self, shape: Shape) -> bool:
         """One step; False if it stopped at scores that are not finite, on a CPU, where looking costs nothing."""
-        task, plan, clip = self.task, self.plan, self.task.settings.clip
+        task, plan = self.task, self.plan
         batch = plan.gather(shape)
         self.optimizer.zero_grad()
         precision = task.settings.precision
@@ -126,19 +130,35 @@ class StaticSteps:
         if scores.device.type == "cpu" and not math.isfinite(largest):
             self.numbers[plan.at] = largest
             return False
-        listed = scores.index_select(0, batch.index.flatten()).view(batch.index.shape)
+        listed = batch.listed(scores)
         options = {} if batch.weights is None else {"weights": batch.weights}
         loss: Tensor = task.loss(listed, batch.labels, mask=batch.mask, **options)
         with matrix_products(precision, rounded=False):
             loss.backward()
+        norm = self._follow_gradient()
+        self.numbers.index_copy_(0, plan.at, torch.stack([largest, loss.detach().float(), norm])[None])
+        plan.at.add_(1)
+        return True
+
+    def _follow_gradient(self) -> Tensor:
+        """The optimiser's step, and the norm of the gradient before it was clipped."""
+        clip = self.task.settings.clip
+        gradient = None if self.adam is None else self.adam.gradient()
+        if self.adam is not None and gradient is not None:
+            norm: Tensor = torch.linalg.vector_norm(gradient)
+            self.adam.step(gradient, None if clip is None else share_within(clip, norm))
+            return norm
         if clip is not None:
             norm = torch.nn.utils.clip_grad_norm_(self.parameters, clip)
         else:
             norm = torch.nn.utils.get_total_norm([p.grad for p in self.parameters if p.grad is not None])
         self.optimizer.step()
-        self.numbers.index_copy_(0, plan.at, torch.stack([largest, loss.detach().float(), norm])[None])
-        plan.at.add_(1)
-        return True
+        return norm
+
+    def close(self) -> None:
+        """Leave the network as any other."""
+        if self.adam is not None:
+            self.adam.part()
 
 
 def can_record(device: torch.device) -> bool:

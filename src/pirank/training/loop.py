@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -76,7 +77,7 @@ def fit(
     """
     settings, fabric = settings or Settings(), fabric or make_fabric(accelerator="cpu")
     devices = [fabric.device] if fabric.device.type == "cuda" else []
-    with torch.random.fork_rng(devices=devices):
+    with torch.random.fork_rng(devices=devices), ExitStack() as at_the_end:
         # Dropout differs from process to process.
         torch.manual_seed(settings.seed * 1_000_003 + fabric.global_rank)
         train, valid = train.to(fabric.device), None if valid is None else valid.to(fabric.device)
@@ -90,6 +91,7 @@ def fit(
         model.train()
         task = Task(network, model, optimizer, loss, train, batches, settings, fabric, weights)
         way = choose(task, progress)
+        at_the_end.callback(way.close)
         if report is not None and not progress.finished:
             report({"event": "strategy", "captured": way.captured, "why": way.why})
 

@@ -6,6 +6,7 @@ tables that a step reads at its own number; filling them is the only work betwee
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from pirank.data import FixedSizeBatches, RaggedBatches, RankingData
 from pirank.data.schedule import WINDOW_BATCHES, WINDOW_DOCUMENTS, Window
+from pirank.kernel_paths import runs_kernels
 from pirank.training.progress import Progress
 from pirank.training.steps import Rates
 
@@ -34,18 +36,18 @@ class Gathered:
     Attributes:
         features: ``[rows, F]``, padding at the end.
         real: ``[rows, 1]``, 1 at documents and 0 at padding.
-        index: ``[lists, width]``, the row of every item.
         mask: ``[lists, width]``, True at the items that are there.
         labels: ``[lists, width]``.
         weights: ``[lists]``, 0 at lists that are not there, or None.
+        listed: puts scores ``[rows]`` into lists, ``[lists, width]``.
     """
 
     features: Tensor
     real: Tensor
-    index: Tensor
     mask: Tensor
     labels: Tensor
     weights: Tensor | None
+    listed: Callable[[Tensor], Tensor]
 
 
 class Plan:
@@ -82,6 +84,7 @@ class Plan:
         self.table = torch.zeros(steps, 2 + 2 * lists, dtype=torch.int64, device=device)
         self.weights = torch.zeros(steps, lists, device=device) if weighted or weights is not None else None
         self.learning_rates = torch.zeros(steps, dtype=torch.float64, device=device)
+        self.by_kernels = runs_kernels(device)
         self.position = torch.arange(max(rows, width), device=device)
         self.at = torch.zeros(1, dtype=torch.int64, device=device)
         self.now: list[dict[str, float]] = []
@@ -165,24 +168,31 @@ class Plan:
 
     def gather(self, shape: Shape) -> Gathered:
         """The batch of the step whose number :attr:`at` holds."""
-        row = self.table.index_select(0, self.at)[0]
-        count, start = row[0], row[1]
-        offsets = row[2 : 2 + shape.lists, None]
-        lengths = row[2 + self.largest.lists :][: shape.lists, None]
-        rows, items = self.position[: shape.rows], self.position[: shape.width]
-        chosen = self.rows.index_select(0, rows + start)
-        # Absent items point to rows all over the batch: their zero gradients are not all added to the same one.
-        index = (offsets + items) % shape.rows
-        labels = self.labels.index_select(0, chosen).index_select(0, index.flatten()).view(index.shape)
-        weights = self.weights
-        return Gathered(
-            self.train.features.index_select(0, chosen),
-            (rows < count).to(torch.float32)[:, None],
-            index,
-            items < lengths,
-            labels,
-            None if weights is None else weights.index_select(0, self.at)[0, : shape.lists],
-        )
+        lists, width = shape.lists, shape.width
+        if self.by_kernels:
+            from pirank.training.gather_kernels import gather, into_lists
+
+            chosen, real, labels, mask = gather(self.at, self.table, self.rows, self.labels, *shape)
+
+            def listed(scores: Tensor) -> Tensor:
+                return into_lists(scores, self.at, self.table, lists, width)
+
+        else:
+            row = self.table.index_select(0, self.at)[0]
+            count, start = row[0], row[1]
+            rows, items = self.position[: shape.rows], self.position[:width]
+            chosen = self.rows.index_select(0, rows + start)
+            # Absent items point to rows all over the batch: their zero gradients are not all added to the same one.
+            index = (row[2 : 2 + lists, None] + items) % shape.rows
+            mask = items < row[2 + self.largest.lists :][:lists, None]
+            real = (rows < count).to(torch.float32)[:, None]
+            labels = self.labels.index_select(0, chosen).index_select(0, index.flatten()).view(index.shape)
+
+            def listed(scores: Tensor) -> Tensor:
+                return scores.index_select(0, index.flatten()).view(index.shape)
+
+        weights = None if self.weights is None else self.weights.index_select(0, self.at)[0, :lists]
+        return Gathered(self.train.features.index_select(0, chosen), real, mask, labels, weights, listed)
 
 
 def _power_of_two(number: int) -> int:

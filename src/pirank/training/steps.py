@@ -82,6 +82,9 @@ class Way(Protocol):
     def advance(self, progress: Progress, most: int, kept: str) -> Steps:
         """Make at least one step and at most so many; ``kept`` is what an error says about checkpoints."""
 
+    def close(self) -> None:
+        """No more steps are made."""
+
 
 class StepByStep:
     """Each batch in its own shape: any network and loss, accumulation, several processes.
@@ -131,6 +134,9 @@ class StepByStep:
         task.optimizer.zero_grad()
         documents = sum(len(part.labels) for part in parts) * fabric.world_size
         return Steps(1, step_loss, float(norm), documents, now)
+
+    def close(self) -> None:
+        """Nothing is left to do."""
 
 
 class Rates:
