@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pirank.data import DataError, read
+from pirank.data import DataError, read, svmlight
 from pirank.data.svmlight import read_svmlight
 from pirank.data.svmlight_blocks import parse_regular
 
@@ -276,6 +276,45 @@ def test_queries_in_pieces_are_refused_or_brought_together(tmp_path: Path) -> No
     assert data.features[:, 0].tolist() == [1, 3, 2]
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_the_line_of_a_query_in_pieces_is_found_behind_comments_blank_and_skipped_lines(
+    tmp_path: Path, suffix: str
+) -> None:
+    text = "# head\n1 qid:5 1:1\n\n" + "0 qid:6 1:2\n" * 50 + "bad\n  \n2 qid:5 1:3 # again\n"
+    raw = gzip.compress(text.encode()) if suffix else text
+    other = written(tmp_path, "1 qid:1 1:1\n", "a.txt")
+    path = written(tmp_path, raw, f"b.txt{suffix}")
+    for block_bytes in (20, 1 << 20):
+        with pytest.raises(DataError, match="query 5 goes on at row 53, after other queries") as caught:
+            read_svmlight([other, path], errors="skip", block_bytes=block_bytes)
+        error = caught.value
+        assert (error.path, error.line, error.text) == (str(path), 56, "2 qid:5 1:3 # again")
+
+
+def test_query_ids_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
+    for raw in (b"m\xfcller", b"m\xf6ller"):
+        path = written(tmp_path, b"1 qid:1 1:1\n1 qid:" + raw + b" 1:1\n")
+        with pytest.raises(DataError, match=r"train\.txt:2: query id 'm\ufffdller' is not UTF-8"):
+            read(path)
+    assert read(path, errors="skip").skipped.count == 1
+
+
+def test_an_index_beyond_memory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = svmlight._FeatureTable._widen
+
+    def no_room(self: svmlight._FeatureTable, width: int) -> None:
+        if width > 1000:
+            raise MemoryError
+        real(self, width)
+
+    monkeypatch.setattr(svmlight._FeatureTable, "_widen", no_room)
+    path = written(tmp_path, "# head\n1 qid:1 1:1 7:2\n0 qid:1 2:1 2147483647:1\n0 qid:1 3:1\n")
+    with pytest.raises(
+        DataError, match=r"train\.txt:3: feature index 2147483647: .* not fit into memory; the line reads '0"
+    ):
+        read(path)
+
+
 @pytest.mark.parametrize(
     "ids",
     [
@@ -346,8 +385,15 @@ def test_archives_whole_and_cut_short(tmp_path: Path, suffix: str) -> None:
     for cut in (len(packed) // 2, len(packed) - 5, 3):
         with pytest.raises(DataError, match=r"damaged or cut short|no data line"):
             read(written(tmp_path, packed[:cut], f"c.txt{suffix}"))
+    for after in (b"this is no frame", compressions()[suffix](b"1 qid:x 1:1 2:2\n")[:4]):  # type: ignore[operator]
+        with pytest.raises(DataError, match="damaged or cut short"):
+            read(written(tmp_path, packed + after, f"c.txt{suffix}"))
     with pytest.raises(DataError):
         read(written(tmp_path, b"this is no archive at all", f"d.txt{suffix}"))
+    table = compressions()[suffix](b"qid,label,a\n" + b"1,2,3\n" * 5000)  # type: ignore[operator]
+    assert read(written(tmp_path, table, f"e.csv{suffix}")).documents == 5000
+    with pytest.raises(DataError, match="damaged or cut short"):
+        read(written(tmp_path, table[:-3], f"e.csv{suffix}"))
 
 
 def test_files_folders_and_what_is_missing(tmp_path: Path) -> None:

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
 from pirank.data.errors import DataError
 from pirank.data.sources import TextBlock
 
+FindLine = Callable[[Path, int, int], tuple[int | None, str | None]]
+"""From a file, a line of it and a number of rows to the line so many rows further, and its text."""
+
 
 @dataclass
 class Places:
-    """Which block of which file each row came from."""
+    """Which block of which file each row came from.
 
-    _blocks: list[tuple[int, int, str, int, bool]] = field(default_factory=list)
+    Args:
+        find_line: finds a row's line where it is asked for.
+    """
+
+    find_line: FindLine
+    _blocks: list[tuple[int, int, Path, int]] = field(default_factory=list)
 
     def add(self, block: TextBlock, first_row: int, rows: int) -> None:
         """Rows ``first_row`` and on came from ``block``."""
-        # With as many lines as rows, the line number of a row follows; blank lines and comments hide it.
-        exact = block.text.count(b"\n") == rows
-        self._blocks.append((first_row, rows, str(block.path), block.first_line, exact))
+        self._blocks.append((first_row, rows, block.path, block.first_line))
 
-    def of(self, row: int) -> tuple[str | None, int | None]:
-        """File and line of a row, as far as known."""
-        for first_row, rows, path, first_line, exact in self._blocks:
+    def file_of(self, row: int) -> str | None:
+        """The file of a row."""
+        return next((str(path) for first, rows, path, _ in self._blocks if first <= row < first + rows), None)
+
+    def line_of(self, row: int) -> tuple[int | None, str | None]:
+        """Number and text of a row's line, as far as they can be found."""
+        for first_row, rows, path, first_line in self._blocks:
             if first_row <= row < first_row + rows:
-                return path, first_line + row - first_row if exact else None
+                return self.find_line(path, first_line, row - first_row)
         return None, None
 
 
@@ -72,15 +84,17 @@ def group_rows(ids: np.ndarray, places: Places | None = None, *, sort_queries: b
     if not sort_queries:
         again = int(np.setdiff1d(np.arange(len(runs)), first)[0])
         row = int(starts[again])
-        path, line = places.of(row) if places is not None else (None, None)
-        before, _ = places.of(int(starts[first[which[again]]])) if places is not None else (None, None)
+        path = before = line = text = None
+        if places is not None:
+            path, before = places.file_of(row), places.file_of(int(starts[first[which[again]]]))
+            line, text = places.line_of(row)
         problem = (
             in_two_files(runs[again], before, path)
             if before != path
             else f"query {runs[again]!s} goes on at row {row + 1}, after other queries: the rows of a query must "
             "follow each other; sort_queries=True (--sort-queries) brings them together"
         )
-        raise DataError(problem, path=path, line=line)
+        raise DataError(problem, path=path, line=line, text=text)
     lengths = np.diff(starts, append=len(ids))
     query_of_run = np.argsort(np.argsort(first))[which]
     order = np.argsort(np.repeat(query_of_run, lengths), kind="stable")

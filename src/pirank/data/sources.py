@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import contextlib
 import gzip
+import io
 import lzma
 import os
 import zlib
@@ -121,28 +122,41 @@ def _unpacked(path: Path, packed: IO[bytes]) -> Any:
     if suffix == ".gz":
         return gzip.GzipFile(fileobj=packed)
     if suffix in (".xz", ".lzma"):
-        return lzma.LZMAFile(packed)
+        return Frames(packed, lzma.LZMADecompressor, lzma.LZMAError)
     if suffix == ".bz2":
-        return bz2.BZ2File(packed)
+        return Frames(packed, bz2.BZ2Decompressor, OSError)
     if suffix == ".zst":
-        return ZstdFile(path, packed)
-    return packed
-
-
-class ZstdFile:
-    """A zstandard archive, read front to back; one cut short raises EOFError, as gzip's reader does."""
-
-    def __init__(self, path: Path, packed: IO[bytes]) -> None:
         try:
             import zstandard
         except ImportError:
             raise ImportError(f'{path}: reading .zst needs zstandard: pip install "pirank[zstd]"') from None
-        self._error = zstandard.ZstdError
-        self._start = zstandard.ZstdDecompressor().decompressobj
-        self._frame = self._start()
+        return Frames(packed, zstandard.ZstdDecompressor().decompressobj, zstandard.ZstdError)
+    return packed
+
+
+class Frames(io.RawIOBase):
+    """An archive of one frame or several, read front to back; whatever is wrong with it raises EOFError.
+
+    Python's own readers of .xz and .bz2 take a damaged frame after a whole one for the end of the archive.
+
+    Args:
+        packed: the archive.
+        start: makes a decompressor for the next frame.
+        damage: what it raises where the frame is damaged.
+    """
+
+    def __init__(self, packed: IO[bytes], start: Callable[[], Any], damage: type[Exception]) -> None:
+        super().__init__()
         self._file = packed
+        self._start = start
+        self._damage = damage
+        self._frame = start()
         self._ready = b""
         self._begun = False
+
+    def readable(self) -> bool:
+        """It is there to be read."""
+        return True
 
     def read(self, size: int = -1) -> bytes:
         """Up to ``size`` decompressed bytes, all of them for -1; empty at the end."""
@@ -166,19 +180,17 @@ class ZstdFile:
 
     def _decompressed(self, packed: bytes) -> bytes:
         pieces = []
-        while packed:
+        # Zeros may stand between the frames of .xz.
+        while packed := packed if self._begun else packed.lstrip(b"\0"):
             try:
                 pieces.append(self._frame.decompress(packed))
-            except self._error as problem:
+            except self._damage as problem:
                 raise EOFError(str(problem)) from None
             self._begun = not self._frame.eof
             packed = self._frame.unused_data if self._frame.eof else b""
             if self._frame.eof:
                 self._frame = self._start()
         return b"".join(pieces)
-
-    def close(self) -> None:
-        """There is nothing to give back: the file is another's."""
 
 
 def text_blocks(

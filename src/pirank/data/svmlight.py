@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from pirank.data.query_ids import one_type
 from pirank.data.ranking_data import RankingData
 from pirank.data.sources import BLOCK_BYTES, Progress, TextBlock, text_blocks
 from pirank.data.svmlight_blocks import Rows, parse_regular
-from pirank.data.svmlight_lines import parse_lines
+from pirank.data.svmlight_lines import line_of_row, parse_lines
 
 
 def read_svmlight(
@@ -41,7 +42,7 @@ def read_svmlight(
     labels: list[np.ndarray] = []
     ids: list[np.ndarray] = []
     doc_ids: list[list[str] | int] = []
-    places = Places()
+    places = Places(partial(line_of_row, features=features))
     widths = DenseWidths(None if pad else features)
     for path in files:
         table.expect_file(
@@ -52,7 +53,12 @@ def read_svmlight(
             skipped.extend(bad)
             places.add(block, table.rows, len(rows))
             widths.add(block, rows)
-            table.append(rows, len(block.text))
+            try:
+                table.append(rows, len(block.text))
+            except MemoryError:
+                line, text = line_of_row(path, block.first_line, rows.widest, features)
+                problem = f"feature index {rows.width}: a table with so many columns does not fit into memory"
+                raise DataError(problem, path=str(path), line=line, text=text) from None
             labels.append(rows.labels)
             ids.append(rows.query_ids)
             doc_ids.append(rows.doc_ids if rows.doc_ids is not None else len(rows))

@@ -60,6 +60,13 @@ class Rows:
             return int(self.values.shape[1])
         return int(self.columns.max()) + 1 if len(self.columns) else 0
 
+    @property
+    def widest(self) -> int:
+        """The first row that needs all of them."""
+        if self.columns is None or not len(self.columns):
+            return 0
+        return int(np.repeat(np.arange(len(self)), self.counts)[self.columns.argmax()])
+
 
 def parse_regular(text: bytes) -> Rows | None:
     """The rows of a block of whole lines, or None where any line is not regular."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 
 from pirank.data.errors import DataError, SkippedLines
 from pirank.data.query_ids import query_id
-from pirank.data.sources import TextBlock
+from pirank.data.sources import TextBlock, text_blocks
 from pirank.data.svmlight_blocks import Rows, doc_id
 
 # The smallest number that float32 rounds to infinity: its largest, 3.4028235e38 in short, and half a step.
@@ -36,12 +37,7 @@ def parse_lines(block: TextBlock, skipped: SkippedLines | None, features: int | 
         try:
             label, qid, row_columns, row_values = _parse_line(content, features)
         except _LineError as problem:
-            error = DataError(
-                str(problem),
-                path=str(block.path),
-                line=number,
-                text=line.decode("utf-8", "replace").rstrip("\r"),
-            )
+            error = DataError(str(problem), path=str(block.path), line=number, text=_as_text(line))
             if skipped is None:
                 raise error from None
             skipped.add(error)
@@ -64,6 +60,27 @@ def parse_lines(block: TextBlock, skipped: SkippedLines | None, features: int | 
     )
 
 
+def line_of_row(
+    path: Path, first_line: int, row: int, features: int | None = None
+) -> tuple[int | None, str | None]:
+    """Number and text of a row, counted from 0 among the legal lines from ``first_line`` on; reads the file again."""
+    if not path.is_file():  # a pipe is read once
+        return None, None
+    for block in text_blocks(path):
+        for number, line in enumerate(block.text.split(b"\n")[:-1], start=block.first_line):
+            content = line.partition(b"#")[0]
+            if number < first_line or not content.strip():
+                continue
+            try:
+                _parse_line(content, features)
+            except _LineError:
+                continue
+            if row == 0:
+                return number, _as_text(line)
+            row -= 1
+    return None, None
+
+
 class _LineError(Exception):
     """What is wrong with a line."""
 
@@ -73,7 +90,10 @@ def _parse_line(content: bytes, features: int | None) -> tuple[float, int | str,
     label = _number(tokens[0], "the label")
     if len(tokens) < 2 or not tokens[1].startswith(b"qid:"):
         raise _LineError("no query id: 'qid:…' must follow the label")
-    qid = tokens[1][4:].decode("utf-8", "replace")
+    try:
+        qid = tokens[1][4:].decode()
+    except UnicodeDecodeError:  # replacing what cannot be read could make one query of two
+        raise _LineError(f"query id {_shown(tokens[1][4:])} is not UTF-8") from None
     if not qid or ":" in qid:
         raise _LineError(f"query id {qid!r}: expected 'qid:' and an id without ':'")
     columns: list[int] = []
@@ -118,6 +138,10 @@ def _number(text: bytes, what: str) -> float:
     if abs(number) >= _BEYOND:
         raise _LineError(f"{what} is {_shown(text)}, beyond the largest float32")
     return number
+
+
+def _as_text(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip("\r")
 
 
 def _shown(text: bytes) -> str:
