@@ -111,6 +111,25 @@ def test_long_lists_equal_the_exact_form_in_float64(kind, by_kernels) -> None:
         check(sort, list_of(kind, 10_000), k, tau, by_kernels, "long kernels")
 
 
+@pytest.mark.parametrize("sort", [NeuralSort, SoftSort])
+def test_tie_groups_that_end_anywhere(sort, by_kernels, monkeypatch) -> None:
+    """Within a tile of the gradient, at its ends, and tiles, parts and chunks further on."""
+    from pirank.sorts.kernels import launch_long
+
+    monkeypatch.setattr(launch_long, "_MOST_PART", 256)
+    monkeypatch.setattr(launch_long, "_WIDE_PART", 64)
+    groups = torch.tensor(
+        [1, 7, 2, 52, 2, 1, 64, 63, 1, 1, 65, 2, 1, 127, 190, 128, 129, 3, 600, 2, 1_100, 1, 5]
+    )
+    levels = torch.linspace(1, -1, len(groups))
+    random = torch.Generator().manual_seed(0)
+    for first in (0, 3, 9):
+        scores = levels.repeat_interleave(groups.roll(first))
+        scores = scores[torch.randperm(len(scores), generator=random)]
+        for tau in (0.3, 50.0, 1e4) if sort is NeuralSort else (0.05, 1.0):
+            check(sort, scores, 10, tau, by_kernels, "long kernels")
+
+
 def test_blocks_of_rows(by_kernels) -> None:
     """With more rows than an anchor serves, items are reached from the left as well."""
     for kind in ("random", "tied"):

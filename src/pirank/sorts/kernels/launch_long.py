@@ -18,6 +18,8 @@ _LEAST_CHUNK, _MOST_CHUNK = 1024, 8192
 # Programs that keep a large device busy.
 _PROGRAMS = 1024
 _WIDE = 1024
+# Of the gradient: items of a program, and those it works on at a time.
+_MOST_PART, _WIDE_PART = 2048, 512
 _TILE_WEIGHTS = 2048
 
 
@@ -219,7 +221,8 @@ class _Passes:
                 **self.sizes,
             )
         gradient = torch.zeros_like(self.ordered)
-        long.gradient_of_chunks[self.chunks.grid](
+        parts = max(self.chunks.size // _MOST_PART, 1)
+        long.gradient_of_chunks[(self.chunks.grid[0] * parts, *self.chunks.grid[1:])](
             order=self.order,
             rises=self.rises,
             total=total,
@@ -233,7 +236,8 @@ class _Passes:
             **self.place,
             **self.sorted,
             **self.strides,
-            **self.sizes | {"WIDE": self.tile if self.soft else _WIDE},
+            PARTS=parts,
+            **self.sizes | {"WIDE": self.tile if self.soft else _WIDE_PART},
             **options,
         )
         return gradient, by_value

@@ -19,7 +19,7 @@ from pirank.sorts.kernels.rows import (
     pull_inside,
     put_pull_past,
     sums_inside,
-    tie_bounds,
+    tie_bounds_of_tile,
     weights_past,
 )
 from pirank.sorts.kernels.short import mean_of
@@ -31,17 +31,17 @@ _FEW = tl.constexpr(64)
 
 
 @triton.jit
-def _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT: tl.constexpr):
+def _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT: tl.constexpr, PARTS: tl.constexpr = 1):
     """Which list this program works on (−1: none), which of its chunks, the list's first chunk, and its beginning."""
+    chunk = tl.program_id(0) // PARTS
     if FLAT:
-        which = tl.load(chunk_lists + tl.program_id(0))
+        which = tl.load(chunk_lists + chunk)
         first_chunk = tl.load(first_chunks + tl.maximum(which, 0))
-        chunk = tl.program_id(0) - first_chunk
+        chunk -= first_chunk
         base = tl.load(offsets + tl.maximum(which, 0))
     else:
         which = tl.program_id(1)
-        chunk = tl.program_id(0)
-        first_chunk = which * tl.num_programs(0)
+        first_chunk = which * (tl.num_programs(0) // PARTS)
         base = which.to(tl.int64) * list_size
     return which, chunk, first_chunk, base
 
@@ -413,11 +413,14 @@ def prefix_of_chunks(
 def gradient_of_chunks(
     order, ordered, lengths, offsets, chunk_lists, first_chunks, used, rises, total, tilt, prefix, to_rows,
     by_sorted_value, by_value, gradient, list_size, value_list, value_channel, k, chunks,
-    CHANNELS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr,
+    CHANNELS: tl.constexpr, CHUNK: tl.constexpr, PARTS: tl.constexpr, ROWS: tl.constexpr, WIDE: tl.constexpr,
     FLAT: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
 ):  # fmt: skip
-    """The gradient by the scores, put where the items came from; see ``finish_list`` of the short kernels."""
-    which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
+    """The gradient by the scores, put where the items came from; see ``finish_list`` of the short kernels.
+
+    A chunk is shared out to several programs: they wait for memory, and for few others.
+    """
+    which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT, PARTS)
     if which >= 0:
         if FLAT:
             chunks = (tl.load(first_chunks + which + 1) - first_chunk).to(tl.int32)
@@ -426,14 +429,16 @@ def gradient_of_chunks(
         total, tilt, prefix = total + base, tilt + base, prefix + base
         temperature = tl.load(used + which)
         carry = _carry_at(scores, rises, first_chunk, chunk, rows, begin, end, temperature, SOFT)
-        at = tl.where(chunk == 0, 0, rows + begin)
-        stop = tl.where((carry < LIMIT) & (begin < end), rows + end, tl.where(chunk == 0, rows, 0))
+        until = tl.where((carry < LIMIT) & (begin < end), rows + end, tl.where(chunk == 0, rows, 0))
+        part = tl.program_id(0) % PARTS
+        at = tl.where((chunk == 0) & (part == 0), 0, rows + begin + part * (CHUNK // PARTS))
+        stop = tl.minimum(until, rows + begin + (part + 1) * (CHUNK // PARTS))
         # Past what rows reach C is 0 and not written down. A tie group that goes on past the next chunk is reached as
         # far as it goes: G does not rise in it.
         known = length
         if not SOFT:
             after = carry + tl.load(rises + first_chunk + chunk)
-            known = tl.where(after < LIMIT, length, stop)
+            known = tl.where(after < LIMIT, length, until)
         row = tl.arange(0, ROWS)
         by_row = tl.zeros([ROWS], tl.float32)
         if SOFT:
@@ -441,9 +446,15 @@ def gradient_of_chunks(
         while at < stop:
             rank = at + tl.arange(0, WIDE)
             there = rank < stop
+            # All that is at hand is asked for before threads meet.
             here = tl.load(scores + rank, mask=there, other=0.0)
-            low, high = tie_bounds(scores, here, rank, length, there)
             pulled = tl.load(total + rank, mask=there, other=0.0, eviction_policy="evict_first")
+            place = tl.load(order + rank, mask=there, other=0, eviction_policy="evict_first")
+            if not SOFT:
+                lean = tl.load(tilt + rank, mask=there, other=0.0, eviction_policy="evict_first")
+                upto = tl.load(prefix + rank, mask=there, other=0.0)
+                below = tl.load(prefix + rank - 1, mask=there & (rank > 0), other=0.0)
+            low, high = tie_bounds_of_tile(scores, here, rank, at, tl.minimum(at + WIDE, stop), length)
             if SOFT:
                 holds = (
                     (row[:, None] >= low[None, :]) & (row[:, None] <= high[None, :]) & (row < rows)[:, None]
@@ -451,11 +462,10 @@ def gradient_of_chunks(
                 shared = tl.sum(tl.where(holds, by_row[:, None], 0.0), 0)
                 by_score = pulled + shared / (high - low + 1).to(tl.float32)
             else:
-                around = tl.load(prefix + high, mask=there & (high < known), other=0.0)
-                around += tl.load(prefix + low - 1, mask=there & (low > 0), other=0.0)
-                lean = tl.load(tilt + rank, mask=there, other=0.0, eviction_policy="evict_first")
-                by_score = 2 * lean + (low + high - 2 * rank).to(tl.float32) * pulled + around
-            place = tl.load(order + rank, mask=there, other=0, eviction_policy="evict_first")
+                later, sooner = there & (high > rank), there & (low < rank)
+                upto = tl.where(later, tl.load(prefix + high, mask=later & (high < known), other=0.0), upto)
+                below = tl.where(sooner, tl.load(prefix + low - 1, mask=sooner & (low > 0), other=0.0), below)
+                by_score = 2 * lean + (low + high - 2 * rank).to(tl.float32) * pulled + (upto + below)
             tl.store(gradient + place, tl.div_rn(by_score, temperature), mask=there)
             if VALUES:
                 for channel in tl.static_range(CHANNELS):

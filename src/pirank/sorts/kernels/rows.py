@@ -348,3 +348,54 @@ def tie_bounds(scores, here, rank, length, there):
         high, high_to = tl.where(within, middle, high), tl.where(within, high_to, middle - 1)
         span = span // 2
     return tl.where(tied, low_from, rank), tl.where(tied, high, rank)
+
+
+@triton.jit
+def end_of_group(scores, rank, length, TOWARDS: tl.constexpr):
+    """The last rank of one item's tie group, or the first where ``TOWARDS`` is −1."""
+    here = tl.load(scores + rank)
+    # Twice as far as long as that is still within the group, then half as far.
+    step = 1
+    growing = rank >= 0
+    while growing:
+        growing = _is_tied(scores, rank + TOWARDS * step, length, here)
+        rank = tl.where(growing, rank + TOWARDS * step, rank)
+        step = tl.where(growing, 2 * step, step)
+    while step > 1:
+        step = step // 2
+        tied = _is_tied(scores, rank + TOWARDS * step, length, here)
+        rank = tl.where(tied, rank + TOWARDS * step, rank)
+    return rank
+
+
+@triton.jit
+def _is_tied(scores, rank, length, here):
+    inside = (rank >= 0) & (rank < length)
+    return inside & (tl.load(scores + tl.where(inside, rank, 0)) == here)
+
+
+@triton.jit
+def tie_bounds_of_tile(scores, here, rank, begin, end, length):
+    """:func:`tie_bounds` of the items ``begin`` to ``end``, all of them in one tile.
+
+    Groups that end within the tile are found by scans, and the two that may not by looking on from its ends.
+    """
+    there = rank < end
+    before = tl.load(scores + rank - 1, mask=there & (rank > 0), other=0.0)
+    after = tl.load(scores + rank + 1, mask=there & (rank + 1 < length), other=0.0)
+    opens = there & ((before != here) | (rank == 0))
+    closes = there & ((after != here) | (rank + 1 == length))
+    low = tl.associative_scan(tl.where(opens, rank, -1), 0, _greater)
+    high = tl.associative_scan(tl.where(closes, rank, length), 0, _less, reverse=True)
+    low = tl.where(low < 0, end_of_group(scores, begin, length, -1), low)
+    return low, tl.where(high == length, end_of_group(scores, end - 1, length, 1), high)
+
+
+@triton.jit
+def _greater(left, right):
+    return tl.maximum(left, right)
+
+
+@triton.jit
+def _less(left, right):
+    return tl.minimum(left, right)
