@@ -162,7 +162,7 @@ def assert_same(found, exact, given):
 @pytest.mark.kernels
 @pytest.mark.parametrize("kind", ["all", "scattered", "one", "none"])
 @pytest.mark.parametrize("columns", [1, 5, 16, 100])
-@pytest.mark.parametrize("rows", [1, 3, 64, 65, 1000, 2500])
+@pytest.mark.parametrize("rows", [1, 3, 64, 65, 1000, 2048, 2500, 4097])
 def test_kernels_equal_float64(rows, columns, kind, kernel_device):
     given = inputs(rows, columns, kind, kernel_device)
     assert_same(normalised(given, "kernels"), normalised(given, "plain", torch.float64), given)
@@ -329,7 +329,7 @@ def layer(width, dropout, device, seed=0):
 
 
 @pytest.mark.kernels
-@pytest.mark.parametrize("rows", [3, 64, 1100])
+@pytest.mark.parametrize("rows", [3, 64, 1100, 4100])
 @pytest.mark.parametrize("width", [1, 5, 16])
 def test_a_rectifier_takes_part(rows, width, kernel_device):
     """The same as one after the other, in value and in every gradient."""
@@ -350,10 +350,10 @@ def test_a_rectifier_takes_part(rows, width, kernel_device):
 
 
 @pytest.mark.kernels
-@pytest.mark.parametrize("dropout", [0.3, 0.9])
-def test_dropout_takes_part(dropout, kernel_device):
+@pytest.mark.parametrize(("dropout", "rows"), [(0.3, 3000), (0.3, 5000), (0.9, 3000)])
+def test_dropout_takes_part(dropout, rows, kernel_device):
     """What comes through is what a rectifier gives, stretched; the others are 0 and pull at nothing."""
-    values, real, upstream = inputs(3000, 20, "all", kernel_device)
+    values, real, upstream = inputs(rows, 20, "all", kernel_device)
     norm = BatchNorm(20, track_running_stats=False).to(kernel_device)
     whole = torch.relu(norm(values))
 
