@@ -25,13 +25,21 @@ from pirank.experiments.report import (
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # of selenium's connection to the driver
 
+MORE = (Cell(0.75, spread=0.01), Cell(0.5, spread=0.01), 12.5)
 RESULTS = Table(
-    ["loss", *(f"NDCG@{k}" for k in (1, 3, 5, 10, 15)), Column("ARP", digits=1, lower_is_better=True)],
     [
-        ["ranknet", *(Cell(0.3 + k / 100, spread=0.001) for k in range(5)), 12.0],
-        ["pirank-ndcg", *(Cell(0.4 + k / 100, spread=0.001, bold=True) for k in range(5)), 9.5],
-        ["approx-ndcg", *[None] * 5, 10.25],
-        ["softmax", *(Cell(0.35 + k / 100, spread=0.001) for k in range(5)), 101.0],
+        "loss",
+        *(f"NDCG@{k}" for k in (1, 3, 5, 10, 15)),
+        Column("ARP", digits=1, lower_is_better=True),
+        "MRR",
+        "OPA",
+        Column("training", digits=1, unit=" s"),
+    ],
+    [
+        ["ranknet", *(Cell(0.3 + k / 100, spread=0.001) for k in range(5)), 12.0, *MORE],
+        ["pirank-ndcg", *(Cell(0.4 + k / 100, spread=0.001, bold=True) for k in range(5)), 9.5, *MORE],
+        ["approx-ndcg", *[None] * 5, 10.25, *[None] * 3],
+        ["lightgbm:features=raw", *(Cell(0.35 + k / 100, spread=0.001) for k in range(5)), 101.0, *MORE],
     ],
     "Results of a comparison with a caption that is much longer than a phone is wide",
 )
@@ -155,22 +163,22 @@ def test_it_loads_without_error_or_request(page, address):
 
 
 def test_headings_sort_by_click_and_by_keyboard(page):
-    heads = page.find_elements("css selector", "table.sortable thead button")[:7]
-    assert orders(page) == ["none"] * 7
+    heads = page.find_elements("css selector", "table.sortable thead button")[:10]
+    assert orders(page) == ["none"] * 10
     heads[1].click()
-    assert column(page, 0) == ["pirank-ndcg", "softmax", "ranknet", "approx-ndcg"]
-    assert orders(page) == ["none", "descending", *["none"] * 5]
+    assert column(page, 0) == ["pirank-ndcg", "lightgbm:features=raw", "ranknet", "approx-ndcg"]
+    assert orders(page) == ["none", "descending", *["none"] * 8]
     heads[1].click()
     # What is missing stays last in both directions.
-    assert column(page, 0) == ["ranknet", "softmax", "pirank-ndcg", "approx-ndcg"]
+    assert column(page, 0) == ["ranknet", "lightgbm:features=raw", "pirank-ndcg", "approx-ndcg"]
     heads[6].click()
     # Lower is better: upwards first, and by size, not by text.
     assert column(page, 6) == ["9.5", "10.2", "12.0", "101.0"]
     assert orders(page)[6] == "ascending"
     page.execute_script("arguments[0].focus()", heads[0])
     heads[0].send_keys("\ue007")
-    assert column(page, 0) == ["approx-ndcg", "pirank-ndcg", "ranknet", "softmax"]
-    assert orders(page) == ["ascending", *["none"] * 6]
+    assert column(page, 0) == ["approx-ndcg", "lightgbm:features=raw", "pirank-ndcg", "ranknet"]
+    assert orders(page) == ["ascending", *["none"] * 9]
 
 
 def test_pointing_at_lines_shows_all_values_at_the_nearest_position(page):
@@ -236,6 +244,16 @@ def test_it_fits_the_screen(page, width):
             assert edges[1] <= width
     page.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_all_metrics_of_a_comparison_are_seen_at_once_on_a_desktop(page):
+    resize(page, 1100)
+    inner, outer, stacked = page.execute_script(
+        "const box = document.querySelector('.scroll');"
+        "return [box.scrollWidth, box.clientWidth, getComputedStyle(box.querySelector('.spread')).display]"
+    )
+    assert inner <= outer
+    assert stacked == "block"
 
 
 def test_text_in_figures_stays_inside_and_readable_on_a_phone(page):

@@ -11,6 +11,8 @@ from pirank.experiments.report.formatting import finite, number
 from pirank.experiments.report.parts import Cell, Column, Table
 from pirank.experiments.report.plots import BarFigure, Figure, LineFigure
 
+_SPREADS_IN_A_ROW = 4
+
 
 def shown(cell: Cell, column: Column) -> str:
     """A cell's text without its spread.
@@ -68,9 +70,19 @@ def to_html(table: Table, name: str) -> str:
     caption = f'<p class="caption" id="{name}-caption">{escape(table.caption)}</p>' if table.caption else ""
     note = f'<p class="note">{escape(table.note)}</p>' if table.note else ""
     label = f'aria-labelledby="{name}-caption"' if table.caption else 'aria-label="Table"'
+    kind = "sortable stacked" if _spreads(table) > _SPREADS_IN_A_ROW else "sortable"
     return (
-        f'<div class="table">{caption}<div class="scroll" role="region" {label}>\n<table class="sortable" {label}>\n'
+        f'<div class="table">{caption}<div class="scroll" role="region" {label}>\n<table class="{kind}" {label}>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>{note}</div>"
+    )
+
+
+def _spreads(table: Table) -> int:
+    """Columns that have a spread: many of them fit a page only with the spreads below the values."""
+    rows = range(len(table.rows))
+    return sum(
+        any(finite(table.cell(row, column).spread) is not None for row in rows)
+        for column in range(len(table.columns))
     )
 
 
