@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import csv
+import importlib.util
+import multiprocessing
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -21,8 +25,8 @@ from pirank.cli import app
 from pirank.data import synthetic
 from pirank.experiments.commands import with_settings
 from pirank.experiments.compare import Plan
-from pirank.experiments.comparison_report import results_table
-from pirank.experiments.methods import gbdt_method, loss_method, scores_method
+from pirank.experiments.comparison_report import results_table, source_section
+from pirank.experiments.methods import GBDTS, gbdt_method, loss_method, scores_method
 from pirank.experiments.protocol import protocol
 from pirank.experiments.report.tables import to_csv
 from pirank.experiments.sources import source_of
@@ -139,6 +143,47 @@ def test_a_stopped_comparison_goes_on_to_the_same_table(letor, tmp_path, looks):
     assert not list((tmp_path / "stopped" / "unfinished").glob("*"))
 
 
+def test_a_killed_process_takes_no_trial_with_it(letor, tmp_path, monkeypatch):
+    settings = with_settings(Settings(steps=6), ["model.hidden=[8]", "transform=none"])
+    methods = [loss_method(name) for name in ("ranknet", "softmax")]
+    plan = Plan([source_of(str(letor))], methods, 2, settings, protocol())
+    killed = []
+
+    def kill_one(trial, problem, seconds):
+        if not killed:
+            killed.append(multiprocessing.active_children()[0])
+            killed[0].kill()
+
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    findings = plan.run(tmp_path / "killed", jobs=2, told=kill_one)
+    assert killed
+    assert findings.failed == {}
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    whole = plan.run(tmp_path / "whole", jobs=1)
+    seconds = {"seconds": 0.0}
+    assert [row | seconds for row in findings.rows()] == [row | seconds for row in whole.rows()]
+
+
+def test_a_trial_whose_process_is_always_killed_fails_its_row(letor, tmp_path):
+    plan = Plan([source_of(str(letor))], [loss_method("ranknet"), loss_method("softmax")], 1)
+    over = threading.Event()
+
+    def kill_all():
+        while not over.wait(0.05):
+            for child in multiprocessing.active_children():
+                child.kill()
+
+    killer = threading.Thread(target=kill_all)
+    killer.start()
+    try:
+        findings = plan.run(tmp_path, jobs=2)
+    finally:
+        over.set()
+        killer.join()
+    assert len(findings.failed) == 2
+    assert all("memory is full" in problem for problem in findings.failed.values())
+
+
 def test_an_interrupted_program_goes_on_where_it_was(letor, tmp_path):
     command = [
         sys.executable, "-m", "pirank", "compare", str(letor), "--losses", "ranknet,softmax", "--seeds", "1",
@@ -197,14 +242,15 @@ def test_compare_writes_html_markdown_csv_and_pictures(letor, tmp_path, monkeypa
 
 
 def test_trees_join_with_the_same_tuning_budget(letor, tmp_path, monkeypatch):
-    pytest.importorskip("lightgbm")
-    pytest.importorskip("xgboost")
+    here = [name for name in GBDTS if importlib.util.find_spec(name)]
+    if not here:
+        pytest.skip("no library of gradient-boosted trees is installed")
     monkeypatch.setattr("pirank.experiments.gbdt.TREES", 10)
     monkeypatch.setattr("os.cpu_count", lambda: 1)
     source = source_of(str(letor))
-    methods = [gbdt_method("lightgbm"), gbdt_method("xgboost")]
+    methods = [gbdt_method(name) for name in here]
     plan = Plan([source], methods, seeds=1, tune=2)
-    assert len(plan.trials()) == 4
+    assert len(plan.trials()) == 2 * len(here)
     findings = plan.run(tmp_path, jobs=1)
     assert findings.failed == {}
     for method in methods:
@@ -263,10 +309,13 @@ def test_tables_with_columns_of_their_own_are_compared(tmp_path):
 def test_a_failed_row_is_told_by_the_exit_code_and_the_others_are_reported(letor, tmp_path):
     (tmp_path / "few.txt").write_text("1\n2\n")
     result = run(
-        "compare", letor, "--losses", "ranknet", "--scores", f"theirs={tmp_path / 'few.txt'}", "--seeds", "1",
+        "compare", letor, "--losses", "ranknet,softmax", "--scores", f"theirs={tmp_path / 'few.txt'}", "--seeds", "2",
         "--out", tmp_path / "out", *TINY, code=1,
     )  # fmt: skip
+    assert "failed: theirs on small" in result.output
     assert "holds 2 scores" in result.output
+    # Where there is no bold type, winners stand between asterisks; the spread stands beside the mean.
+    assert re.search(r"^ranknet .*\*\*0\.\d{3}\*\* ±0\.\d{3}", result.output, re.MULTILINE)
     assert "ranknet" in (tmp_path / "out" / "report.md").read_text()
 
 
@@ -299,6 +348,20 @@ def test_a_failing_method_does_not_take_the_others_with_it(tmp_path):
     assert "whole-number grades" in next(iter(findings.failed.values()))
 
 
+def test_what_failed_is_told_once_and_where_it_failed(letor, tmp_path):
+    pytest.importorskip("lightgbm")
+    settings = with_settings(Settings(steps=2), ["model.hidden=[4]", "transform=none"])
+    sources = [source_of("synthetic:queries=8:list_size=5"), source_of(str(letor))]
+    plan = Plan(sources, [loss_method("ranknet"), gbdt_method("lightgbm")], 2, settings, protocol())
+    findings = plan.run(tmp_path, jobs=1)
+    (line,) = findings.failures()
+    assert line.startswith("lightgbm on synthetic: gradient-boosted rankers take whole-number grades")
+    assert line.endswith("(2 trials)")
+    failed, whole = (source_section(findings, source, "ndcg@10", None).text for source in sources)
+    assert f"- {line}" in failed.splitlines()
+    assert whole == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -315,6 +378,7 @@ def test_a_failing_method_does_not_take_the_others_with_it(tmp_path):
         (["synthetic", "--folds", "2"], "has the folds 1, not 2"),
         (["synthetic", "--set", "epoch=3"], "epoch"),
         (["synthetic", "--baseline", "softmaxx"], "softmax"),
+        (["synthetic", "--jobs", "0"], "jobs must be at least 1"),
     ],
 )
 def test_a_wrong_argument_is_told_before_any_work(arguments, message, tmp_path):

@@ -27,7 +27,6 @@ from pirank.experiments.methods import (
 from pirank.experiments.protocol import METRICS, protocol
 from pirank.experiments.sources import source_of
 from pirank.names import unknown
-from pirank.terminal import say
 from pirank.training import PRESETS, Settings, preset
 
 _WHAT, _HOW, _REPORT = "What is compared", "How it is trained", "Report and machine"
@@ -182,11 +181,7 @@ def compare(
     for source in plan.sources:
         if findings.methods_of(source):
             running.show_table(results_table(findings, source))
-    for name, problem in findings.failed.items():
-        say(f"failed: {name}: {problem}")
-    say(f"report: {path}")
-    if findings.failed:
-        raise typer.Exit(1)
+    running.tell_end(path, [findings])
 
 
 def _methods(losses: str, gbdt: str | None, scores: list[str] | None) -> list[Method]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from pirank import metrics, significance
 from pirank.experiments.methods import Method, check_labels
 from pirank.experiments.pool import Told, run_all
-from pirank.experiments.protocol import Protocol, with_blank_rule
+from pirank.experiments.protocol import AVERAGED_OTHERWISE, Protocol, with_blank_rule
 from pirank.experiments.sources import Source
 from pirank.experiments.trial import Outcome, Stop, Store, Trial
 from pirank.training import Settings
@@ -122,6 +123,17 @@ class Findings:
             best = max(found, key=lambda outcome: sign * outcome.facts.get("validation", 0.0))
             self._found[source.name, fold, method.label, seed] = best
 
+    def failures(self, source: Source | None = None) -> list[str]:
+        """What went wrong, of a data set or of all: one line a data set, method and problem."""
+        if not self.failed:
+            return []
+        told = Counter(
+            f"{trial.method.label} on {trial.source.name}: {self.failed[trial.name]}"
+            for trial in self.plan.trials()
+            if trial.source in (source or trial.source,) and trial.name in self.failed
+        )
+        return [f"{line} ({count} trials)" if count > 1 else line for line, count in told.items()]
+
     def complete(self, source: Source, method: Method) -> bool:
         """Whether every fold and seed of a method is there."""
         return all(
@@ -168,6 +180,16 @@ class Findings:
         # Rounded, so that equal values of seeds that sum differently have no spread.
         spread = round(float(np.std(values, ddof=1)), 9) if len(values) > 1 else None
         return float(np.mean(values)), spread
+
+    def as_the_papers_tool(
+        self, source: Source, method: Method, metric: str, size: int | None = None
+    ) -> float:
+        """The mean over seeds, ARP and OPA averaged as TF-Ranking does, to stand beside the paper's figures."""
+        if metric not in AVERAGED_OTHERWISE:
+            return self.mean_and_spread(source, method, metric, size)[0]
+        size = self.plan.protocol.list_sizes[0] if size is None else size
+        outcomes = self.outcomes(source, method)
+        return float(np.mean([outcome.facts["as_tf_ranking"][str(size)][metric] for outcome in outcomes]))
 
     def query_means(self, source: Source, method: Method, metric: str, size: int | None = None) -> Values:
         """Each query's mean over the seeds."""

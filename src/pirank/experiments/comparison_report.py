@@ -72,7 +72,7 @@ def results_table(findings: Findings, source: Source, size: int | None = None, c
         if seeds > 1
         else " One seed: no spread over seeds."
     )
-    note = (compared.note if compared is not None else "") + spreads
+    note = ((compared.note if compared is not None else "") + spreads).strip()
     return Table(columns, rows, caption or f"{source.name}: test metrics", note=note)
 
 
@@ -172,11 +172,16 @@ def source_section(findings: Findings, source: Source, metric: str, baseline: Me
         items.append(curves)
     if len(source.folds) > 1:
         items.append(_folds_table(findings, source, metric))
-    failed = [f"- {name}: {problem}" for name, problem in findings.failed.items()]
-    text = (
-        "\n".join(["**Some trials failed, and their methods are not compared:**", *failed]) if failed else ""
-    )
-    return Section(source.name, text, items)
+    return Section(source.name, failures_in_words(findings, source), items)
+
+
+def failures_in_words(findings: Findings, source: Source) -> str:
+    """What went wrong on a data set, and what follows from it; empty where nothing did."""
+    failed = [f"- {line}" for line in findings.failures(source)]
+    if not failed:
+        return ""
+    first = "**Some trials failed.** A method that has no result for some fold or seed is not compared."
+    return "\n".join([first, "", *failed])
 
 
 def _folds_table(findings: Findings, source: Source, metric: str) -> Table:

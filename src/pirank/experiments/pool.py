@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from pirank.experiments.trial import Stop, Store, Trial
 from pirank.training import Interrupted
 
 _SECONDS_BETWEEN_LOOKS = 0.5
+_KILLED = (
+    "its process was killed, as happens when the memory is full; it had the machine to itself the second time"
+)
 
 Told = Callable[[Trial, "str | None", float], None]
 """Called after each trial: which, what went wrong (None: nothing), and the seconds it took."""
@@ -40,8 +44,7 @@ def run_all(
     """
     cores, gpus = os.cpu_count() or 1, visible_gpus()
     jobs = default_jobs() if jobs is None else jobs
-    if jobs < 1:
-        raise ValueError(f"jobs must be at least 1, got {jobs}")
+    check_jobs(jobs)
     # Not less for a few trials at the end: how sums are split over threads decides their last digits.
     threads = max(1, cores // jobs)
     store = Store(root)
@@ -69,12 +72,22 @@ def run_all(
     return failed
 
 
+def check_jobs(jobs: int | None) -> None:
+    """Refuse less than one trial at a time."""
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs must be at least 1, got {jobs}")
+
+
 def visible_gpus() -> list[str]:
     """The GPUs that a process may see, as ``CUDA_VISIBLE_DEVICES`` names them."""
     if not torch.cuda.is_available():
         return []
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return named.split(",") if named else [str(index) for index in range(torch.cuda.device_count())]
+    return (
+        named.replace(" ", "").split(",")
+        if named
+        else [str(index) for index in range(torch.cuda.device_count())]
+    )
 
 
 def default_jobs() -> int:
@@ -96,26 +109,55 @@ def _in_processes(
     done: Callable[[Trial, str | None, float], None],
     stop: Stop,
 ) -> None:
+    left = list(trials)
+    while left and not stop():
+        lost = _in_one_pool(left, root, jobs, threads, gpus, done, stop)
+        # The system ends a process when the memory is full. Whichever trial asked for too much gets all there is.
+        for trial in lost:
+            if not stop() and _in_one_pool([trial], root, 1, threads, gpus, done, stop):
+                done(trial, _KILLED, 0.0)
+
+
+def _in_one_pool(
+    left: list[Trial],
+    root: Path,
+    jobs: int,
+    threads: int,
+    gpus: Sequence[str],
+    done: Callable[[Trial, str | None, float], None],
+    stop: Stop,
+) -> list[Trial]:
+    """Take trials off the list and run them, until a process is killed: the trials that were lost with it."""
     context = multiprocessing.get_context("spawn")
     stopping = context.Event()
     started = context.Value("i", 0)
+    lost: list[Trial] = []
     with ProcessPoolExecutor(jobs, context, _prepare, (threads, stopping, started, gpus)) as pool:
         futures: dict[Future[tuple[str | None, float]], Trial] = {}
-        left = list(trials)
-        while left or futures:
-            while left and len(futures) < jobs and not stopping.is_set():
-                trial = left.pop(0)
-                futures[pool.submit(_run_in_process, trial, root, threads)] = trial
+        broken = False
+        while (left and not broken) or futures:
+            while left and not broken and len(futures) < jobs and not stopping.is_set():
+                try:
+                    futures[pool.submit(_run_in_process, left[0], root, threads)] = left[0]
+                    left.pop(0)
+                except BrokenProcessPool:
+                    broken = True
             ready, _ = wait(futures, _SECONDS_BETWEEN_LOOKS, FIRST_COMPLETED)
             for future in ready:
                 trial = futures.pop(future)
-                problem, seconds = future.result()
+                try:
+                    problem, seconds = future.result()
+                except BrokenProcessPool:
+                    broken = True
+                    lost.append(trial)
+                    continue
                 if not (stopping.is_set() and problem is not None):
                     done(trial, problem, seconds)
             if stop() and not stopping.is_set():
                 stopping.set()
             if stopping.is_set() and not futures:
-                return
+                break
+    return lost
 
 
 def _run(trial: Trial, root: Path, threads: int, stop: Stop | None) -> tuple[str | None, float]:
@@ -124,7 +166,7 @@ def _run(trial: Trial, root: Path, threads: int, stop: Stop | None) -> tuple[str
         Store(root).run(trial, threads=threads, stop=stop)
     except Interrupted as stopped:
         return str(stopped), time.perf_counter() - began
-    except (ValueError, RuntimeError, OSError, ImportError) as error:
+    except (ValueError, RuntimeError, OSError, ImportError, MemoryError) as error:
         return " ".join(str(error).split()) or type(error).__name__, time.perf_counter() - began
     return None, time.perf_counter() - began
 

@@ -20,6 +20,8 @@ WHOLE = 0
 
 # A list without a relevant document has no average position, and one without two grades no pairs.
 _NEVER_BLANK = ("arp", "opa")
+AVERAGED_OTHERWISE = _NEVER_BLANK
+"""What TF-Ranking averages over pairs and over labels, and not over queries."""
 _CUT_SEED = 1_000_003
 
 
@@ -130,7 +132,7 @@ def averaged_as_tf_ranking(scores: Tensor, data: RankingData) -> dict[str, float
     assert data.labels is not None, "checked before the training"
     return {
         name: float(metrics.get(name, average="micro")(scores, data.labels, offsets=data.offsets))
-        for name in _NEVER_BLANK
+        for name in AVERAGED_OTHERWISE
     }
 
 

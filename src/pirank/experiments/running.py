@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
+import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table as TerminalTable
 from rich.text import Text
@@ -20,17 +21,19 @@ from pirank.commands.training_run import stop_on_interrupt
 from pirank.experiments import comparison_report as parts
 from pirank.experiments.compare import Findings, Plan
 from pirank.experiments.methods import Method
-from pirank.experiments.pool import Told, default_jobs
+from pirank.experiments.pool import Told, check_jobs, default_jobs
 from pirank.experiments.report import Report, Section, Table, write_folder
 from pirank.experiments.report.formatting import number
 from pirank.experiments.trial import Store, Trial
 from pirank.terminal import console, name_column, say
 
 _WIDE = 240
+_ROOM_FOR_SPREADS = 140
 
 
 def carry_out(plan: Plan, root: Path, *, jobs: int | None, quiet: bool = False) -> Findings:
     """Run what is not finished of a plan, and show how far it is."""
+    check_jobs(jobs)
     check_folder(root)
     trials, store = plan.trials(), Store(root)
     with warnings.catch_warnings():
@@ -126,8 +129,21 @@ def write(report: Report, root: Path, findings: Sequence[Findings] = ()) -> Path
     return write_folder(report, root)
 
 
+def tell_end(path: Path, findings: Sequence[Findings]) -> None:
+    """What failed and where the report is.
+
+    Raises:
+        typer.Exit: with 1 where a trial failed.
+    """
+    for line in (line for each in findings for line in each.failures()):
+        say(f"failed: {line}")
+    say(f"report: {path}")
+    if any(each.failed for each in findings):
+        raise typer.Exit(1)
+
+
 def show_table(table: Table) -> None:
-    """A table on the terminal, winners in bold."""
+    """A table on the terminal, winners in bold, and in a file between asterisks; spreads beside or below the means."""
     screen = console()
     if not screen.is_terminal:
         screen.width = _WIDE  # a file has no edge to fold at
@@ -141,7 +157,13 @@ def show_table(table: Table) -> None:
         for index in range(len(table.columns)):
             cell, column = table.cell(row, index), table.column(index)
             text = _in_cell(cell.value, column.digits or 3, column.unit)
-            cells.append(Text(text, style="bold" if cell.bold else ""))
+            if cell.bold and not screen.is_terminal:
+                text = f"**{text}**"
+            whole = Text.assemble((text, "bold" if cell.bold else ""))
+            if cell.spread is not None:
+                gap = " " if screen.width >= _ROOM_FOR_SPREADS else "\n"
+                whole.append(f"{gap}±{_in_cell(cell.spread, column.digits or 3, '')}", style="dim")
+            cells.append(whole)
         shown.add_row(*cells)
     screen.print(shown)
     if table.note:
