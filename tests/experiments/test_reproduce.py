@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +15,13 @@ from experiments.fake_sets import write_mslr, write_yahoo
 from pirank.cli import app
 from pirank.experiments.reproduce.depth import PairwiseNeuralSort, time_of, time_of_loss
 from pirank.experiments.reproduce.effort import Effort
-from pirank.experiments.reproduce.paper_figures import METRICS, TABLE_1, TABLE_1_WINNERS, TRAINING_LIST_SIZES
+from pirank.experiments.reproduce.paper_figures import (
+    LIST_SIZES,
+    METRICS,
+    TABLE_1,
+    TABLE_1_WINNERS,
+    TRAINING_LIST_SIZES,
+)
 from pirank.metrics import get
 from pirank.sorts import NeuralSort, Tree
 
@@ -43,12 +51,29 @@ def test_everything_quick_on_the_papers_formats(tmp_path, monkeypatch):
     ):
         assert f"## {heading}" in markdown
     assert "Quick settings, not the paper's" in markdown
+    assert "`--steps 4` was given" in markdown
+    assert "L = 27, 64, as `--list-sizes` says" in markdown
     assert "batch\\_ratio, counted\\_padding" in markdown or "batch_ratio, counted_padding" in markdown
     rows = list(csv.DictReader((out / "results-1.csv").read_text().splitlines()))
     assert {row["data"] for row in rows} == {"mslr-web30k", "yahoo-c14"}
     assert {row["list_size"] for row in rows} == {"200"}
     rows = list(csv.DictReader((out / "results-3.csv").read_text().splitlines()))
     assert {row["list_size"] for row in rows} == {"10", "20", "40", "100"}
+    # Lists of 40 and of 100 are the same here, and those that are as good as the best are counted.
+    means = {(row["method"], row["list_size"], row["metric"]): float(row["mean"]) for row in rows}
+    best = 0
+    for size in LIST_SIZES:
+        for metric in (f"ndcg@{k}" for k in (1, 3, 5, 10)):
+            values = [means[f"L_train = {trained}", str(size), metric] for trained in LIST_SIZES]
+            assert values[2] == values[3]
+            best += values[3] == max(values)
+    assert f"lists of 100 gives the best mean in {best};" in markdown
+    # ARP beside the paper's is averaged over labels, as its tool does.
+    (path,) = (out / "list-size" / "trials").glob("*L-train-100-*/trial.json")
+    arp = json.loads(path.read_text())["as_tf_ranking"]["20"]["arp"]
+    (path,) = (out / "tables").glob("mslr-web30k-arp-ours-minus*.csv")
+    (row,) = [row for row in csv.reader(path.read_text().splitlines()) if row[0] == "20"]
+    assert float(row[4]) == pytest.approx(arp - TRAINING_LIST_SIZES["arp"][20][3])
     # The paper's row stands beside ours, and the difference is the difference.
     (path,) = (out / "tables").glob("mslr-web30k-ours-beside*.csv")
     table = list(csv.reader(path.read_text().splitlines()))
@@ -73,6 +98,12 @@ def test_quick_runs_without_any_data(tmp_path, monkeypatch):
     monkeypatch.delenv("PIRANK_DATA", raising=False)
     (source,) = Effort(tmp_path, quick=True).sources(["mslr-web30k"])
     assert source.name == "synthetic"
+
+
+def test_other_settings_than_the_papers_are_said_to_be():
+    said = Effort(Path("out"), steps=50).in_words("100,000 steps.", "200 steps.")
+    assert said == "**The paper's settings, but for `--steps 50`**: 100,000 steps."
+    assert Effort(Path("out")).in_words("all", "few") == "**The paper's settings**: all"
 
 
 def test_the_papers_figures_are_whole():

@@ -21,7 +21,6 @@ from pirank.experiments.reproduce import list_size as list_size_experiment
 from pirank.experiments.reproduce import table1 as table1_experiment
 from pirank.experiments.reproduce import temperature as temperature_experiment
 from pirank.experiments.reproduce.effort import Effort
-from pirank.terminal import say
 
 app = typer.Typer(
     help="Reproduce the paper's experiments: its settings, or --quick for minutes on two cores.",
@@ -193,6 +192,8 @@ def _write(
     began: tuple[datetime, float],
 ) -> None:
     kind = "quick settings" if effort.quick else "the paper's settings"
+    if effort.steps is not None:
+        kind += f", {effort.steps:,} steps"
     report = Report(
         f"{title}, {kind}",
         "PiRank (Swezey, Grover, Charron, Ermon, NeurIPS 2021). Each section says which settings were used.",
@@ -207,4 +208,4 @@ def _write(
         tables = [item for item in section.items if isinstance(item, Table)]
         for table in tables[:2]:
             running.show_table(table)
-    say(f"report: {path}")
+    running.tell_end(path, findings)

@@ -84,16 +84,21 @@ def run(effort: Effort) -> list[Section]:
                 whole[variant, size, k] = _measured(effort, "step", time_of, variant, size, k, steps)
                 if variant != ALONE:
                     alone[variant, size, k] = _measured(effort, "loss", time_of_loss, variant, size, k, steps)
+    longer = (
+        "" if effort.list_sizes else ", L = 5³, 10³, 13³ and 15³, and longer lists where the memory allows"
+    )
     said = effort.in_words(
-        "100 steps of 16 queries of the synthetic data, 256-256-128-128-64-64, L = 5³, 10³, 13³ and 15³, and longer "
-        "lists where the memory allows.",
+        f"100 steps of 16 queries of the synthetic data, 256-256-128-128-64-64{longer}.",
         f"{steps} steps a point, scaled to 100.",
     )
+    if effort.list_sizes:
+        said += f" L = {', '.join(f'{size:,}' for size in sizes)}, as `--list-sizes` says."
+    threads = torch.get_num_threads()
     text = (
-        f"{said} One process, {torch.get_num_threads()} threads. The time is that of whole steps, with the network's "
-        "forward and backward pass; **network alone** has a loss that does not sort. Below, the loss and its gradient "
-        "by themselves, for scores that are there already: the median of as many runs, a hundred times. Complexity "
-        "lines start at the longest lists that were measured."
+        f"{said} One process, {threads} {'thread' if threads == 1 else 'threads'}. The time is that of whole steps, "
+        "with the network's forward and backward pass; **network alone** has a loss that does not sort. Below, the "
+        "loss and its gradient by themselves, for scores that are there already: the median of "
+        f"{steps} runs, a hundred times. Complexity lines start at the longest lists that were measured."
     )
     both = [*whole.items(), *alone.items()]
     left_out = sorted({size for (_, size, _), value in both if value is None})

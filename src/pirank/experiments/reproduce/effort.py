@@ -83,10 +83,14 @@ class Effort:
 
     def in_words(self, full: str, quick: str) -> str:
         """Which settings these are."""
-        steps = f" `--steps {self.steps}` was given." if self.steps is not None else ""
         if self.quick:
-            return f"**Quick settings, not the paper's**: {quick}{steps}"
-        return f"**The paper's settings**: {full}{steps}"
+            also = (
+                f" `--steps {self.steps}` was given, and takes precedence." if self.steps is not None else ""
+            )
+            return f"**Quick settings, not the paper's**: {quick}{also}"
+        if self.steps is not None:
+            return f"**The paper's settings, but for `--steps {self.steps}`**: {full}"
+        return f"**The paper's settings**: {full}"
 
 
 def pirank(label: str, options: dict[str, Any] | None = None, **settings: Any) -> Method:

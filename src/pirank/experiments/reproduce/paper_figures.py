@@ -9,6 +9,8 @@ from __future__ import annotations
 METRICS = ("opa", "arp", "mrr", "ndcg@1", "ndcg@3", "ndcg@5", "ndcg@10", "ndcg@15")
 """The columns of Table 1."""
 
+AVERAGED = "OPA and ARP are averaged here over pairs and over labels, as the paper's tool does"
+
 # Data set to loss to the row of Table 1 (tab:benchmarks).
 TABLE_1: dict[str, dict[str, tuple[float, ...]]] = {
     "mslr-web30k": {

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from pirank.experiments.compare import Findings, Plan
-from pirank.experiments.comparison_report import metric_name, results_table
+from pirank.experiments.comparison_report import failures_in_words, metric_name, results_table
 from pirank.experiments.methods import PAPER_LOSSES, loss_method
 from pirank.experiments.report import Cell, Column, Section, Table
+from pirank.experiments.report.formatting import number
 from pirank.experiments.reproduce.effort import Effort, whole_or_cut
-from pirank.experiments.reproduce.paper_figures import METRICS, TABLE_1, TABLE_1_WINNERS
+from pirank.experiments.reproduce.paper_figures import AVERAGED, METRICS, TABLE_1, TABLE_1_WINNERS
 from pirank.experiments.running import carry_out
 from pirank.experiments.sources import Source
 from pirank.metrics import get
@@ -53,8 +52,10 @@ def run(effort: Effort) -> tuple[list[Section], Findings]:
             items.append(results_table(found, source, caption=f"Table 1 on {source.name}, ours"))
             if source.name in TABLE_1:
                 items.append(beside_paper(found, source))
-    failed = "".join(f"\n- failed: {name}: {problem}" for name, problem in found.failed.items())
-    return [Section("Benchmark (the paper's Table 1)", text + failed, items)], found
+    failed = (failures_in_words(found, source) for source in found.plan.sources)
+    return [
+        Section("Benchmark (the paper's Table 1)", "\n\n".join(filter(None, (text, *failed))), items)
+    ], found
 
 
 def beside_paper(found: Findings, source: Source) -> Table:
@@ -65,7 +66,7 @@ def beside_paper(found: Findings, source: Source) -> Table:
     rows: list[list[Any]] = []
     for method in found.methods_of(source):
         ours, theirs = (
-            [_ours(found, source, method.label, m) for m in METRICS],
+            [found.as_the_papers_tool(source, method, m) for m in METRICS],
             TABLE_1[source.name][method.label],
         )
         winners = TABLE_1_WINNERS[source.name].get(method.label, ())
@@ -78,20 +79,11 @@ def beside_paper(found: Findings, source: Source) -> Table:
                 Cell(value, bold=m in winners) for m, value in zip(METRICS, theirs, strict=True)
             )],
             [method.label, "difference", *(
-                Cell(mine - value, text=f"{mine - value:+.4f}")
+                Cell(mine - value, text=number(mine - value, signed=True))
                 for mine, value in zip(ours, theirs, strict=True)
             )],
         ]  # fmt: skip
     return Table(
         columns, rows, f"{source.name}: ours beside the paper's",
-        note="OPA and ARP are averaged here over pairs and over labels, as the paper's tool does; the tests behind the "
-        "bold cells are on per-query values.",
+        note=f"{AVERAGED}; the tests behind the bold cells are on per-query values.",
     )  # fmt: skip
-
-
-def _ours(found: Findings, source: Source, label: str, metric: str) -> float:
-    method = next(m for m in found.plan.methods if m.label == label)
-    if metric in ("arp", "opa"):
-        outcomes = found.outcomes(source, method)
-        return float(np.mean([o.facts["as_tf_ranking"][str(LIST_SIZE)][metric] for o in outcomes]))
-    return found.mean_and_spread(source, method, metric)[0]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pirank.experiments.compare import Findings, Plan
-from pirank.experiments.comparison_report import results_table
+from pirank.experiments.comparison_report import failures_in_words, results_table
 from pirank.experiments.relaxed import CUTOFFS
 from pirank.experiments.report import Column, LineFigure, Section, Series, Table
 from pirank.experiments.reproduce.effort import Effort, pirank, whole_or_cut
@@ -54,7 +54,8 @@ def run(effort: Effort) -> tuple[list[Section], Findings]:
     for source in found.plan.sources:
         items: list[Any] = [_ends(found, source), *_figures(found, source)]
         items.append(results_table(found, source, caption=f"{source.name}: test metrics by temperature"))
-        sections.append(Section(f"Temperature, on {source.name}", text, items))
+        told = "\n\n".join(filter(None, (text, failures_in_words(found, source))))
+        sections.append(Section(f"Temperature, on {source.name}", told, items))
     return sections, found
 
 
