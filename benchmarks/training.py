@@ -6,7 +6,8 @@ Data in the shape of MSLR-WEB30K: 18,919 queries with 1 to 1,251 documents, 120 
 many queries to validate on every 1,000 steps. Captured training makes all the steps, the others a fiftieth of them. The
 documents a second count documents, not padding, and the seconds all that happens once the libraries are imported:
 compiling, planning, recording, validation (the plain loop does not validate). The plain loop is timed with several
-numbers of processes that read for it, and the ratios are to the fastest. Writes ``results/training.csv`` on a GPU.
+numbers of processes that read for it, and the ratios are to the fastest. On a GPU it writes ``results/training.csv`` and,
+of every validation, ``results/training-validation.csv``.
 """
 
 from __future__ import annotations
@@ -51,9 +52,14 @@ def mslr_shaped(queries: int, device: torch.device, seed: int) -> RankingData:
 
 
 def with_fit(
-    capture: str, train: RankingData, valid: RankingData, settings: Settings, device: torch.device
+    capture: str,
+    train: RankingData,
+    valid: RankingData,
+    settings: Settings,
+    device: torch.device,
+    curve: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """Seconds of a whole ``fit``, and of its steps between two looks."""
+    """Seconds of a whole ``fit``, and of its steps between two looks; ``curve`` gets its validations."""
     torch.manual_seed(0)
     network = models.get(settings.model, FEATURES)
     looks: list[tuple[int, float]] = [(0, 0.0)]
@@ -65,6 +71,10 @@ def with_fit(
             looks.append((record["step"], record["seconds"]))
         elif record["event"] == "strategy":
             way = record["why"]
+        elif record["event"] == "validation" and curve is not None:
+            seconds = time.perf_counter() - began
+            curve.append({"step": record["step"], "seconds": round(seconds, 2), "loss": round(record["loss"], 5),
+                          "ndcg@10": round(record["ndcg@10"], 5)})  # fmt: skip
 
     fabric = make_fabric(accelerator=device.type, precision=settings.precision)
     began = time.perf_counter()
@@ -79,8 +89,10 @@ def with_fit(
     )
     _wait(device)
     whole = time.perf_counter() - began
+    assert progress.best is not None, "it was validated"
+    about = {"note": way, "best_ndcg_10": round(progress.best, 4), "best_step": progress.best_step}
     each = [(later[1] - sooner[1]) / (later[0] - sooner[0]) for sooner, later in pairwise(looks)]
-    return {"note": way, **_row(progress.step, progress.documents, whole, each)}
+    return {**about, **_row(progress.step, progress.documents, whole, each, device)}
 
 
 class Padded(Dataset[tuple[Tensor, Tensor, Tensor]]):
@@ -151,16 +163,21 @@ def plain_loop(train: RankingData, settings: Settings, device: torch.device, wor
             if step == settings.steps:
                 break
     _wait(device)
-    return {"note": f"{workers} workers", **_row(step, documents, time.perf_counter() - began, each)}
+    about = {"note": f"{workers} workers", "best_ndcg_10": "", "best_step": ""}
+    return about | _row(step, documents, time.perf_counter() - began, each, device)
 
 
-def _row(steps: int, documents: int, seconds: float, each: list[float]) -> dict[str, Any]:
+def _row(
+    steps: int, documents: int, seconds: float, each: list[float], device: torch.device
+) -> dict[str, Any]:
+    memory = torch.cuda.max_memory_allocated() / 1e9 if device.type == "cuda" else 0.0
     return {
         "steps": steps,
         "seconds": round(seconds, 2),
         "ms_a_step": round(1e3 * seconds / steps, 4),
         **quantiles(each),
         "documents_a_second": round(documents / seconds),
+        "peak_gb_with_data": round(memory, 2),
     }
 
 
@@ -193,13 +210,16 @@ def main() -> None:
     fewer = settings.changed(steps=min(given.steps, max(given.steps // 50, 200)))
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "none"
     rows: list[dict[str, Any]] = []
+    curve: list[dict[str, Any]] = []
     runs: list[tuple[str, Callable[[], dict[str, Any]]]] = [
-        ("captured", lambda: with_fit("on", train, valid, settings, device)),
+        ("captured", lambda: with_fit("on", train, valid, settings, device, curve)),
         ("step by step", lambda: with_fit("off", train, valid, fewer, device)),
     ]
     for workers in given.workers:
         runs.append(("plain loop", lambda workers=workers: plain_loop(train, fewer, device, workers)))
     for way, run in runs:
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
         with matrix_products(given.precision) if way == "plain loop" else nullcontext():
             found = run()
         about = {"queries": len(train), "documents": train.documents, "precision": given.precision}
@@ -214,6 +234,7 @@ def main() -> None:
         )
     if device.type == "cuda":
         write_rows(given.out, rows)
+        write_rows(given.out.with_name(f"{given.out.stem}-validation.csv"), curve)
     else:
         print("not written: these are not the numbers of a GPU", file=sys.stderr)
 
