@@ -2,8 +2,8 @@
 
 A rectifier and dropout behind it take part in the same launch. A program goes over its columns three times on the way
 there and twice on the way back. Up to 2,048 rows, or 4,096 of a narrow layer, are read once and held in registers; of
-more, it is the first time that costs, for they stay in its multiprocessor's cache. Every lane has sums of its own, which
-are added up at the end, always in the same order.
+more, it is the first time that costs, for they stay in its multiprocessor's cache. Every lane has sums of its own,
+which are added up at the end, always in the same order.
 """
 
 from __future__ import annotations
