@@ -6,8 +6,8 @@ Data in the shape of MSLR-WEB30K: 18,919 queries with 1 to 1,251 documents, 120 
 many queries to validate on every 1,000 steps. Captured training makes all the steps, the others a fiftieth of them. The
 documents a second count documents, not padding, and the seconds all that happens once the libraries are imported:
 compiling, planning, recording, validation (the plain loop does not validate). The plain loop is timed with several
-numbers of processes that read for it, and the ratios are to the fastest. On a GPU it writes ``results/training.csv`` and,
-of every validation, ``results/training-validation.csv``.
+numbers of processes that read for it, and the ratios are to the fastest. On a GPU it writes ``results/training.csv``,
+and of every validation, ``results/training-validation.csv``.
 """
 
 from __future__ import annotations
