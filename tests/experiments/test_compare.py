@@ -145,8 +145,8 @@ def test_a_stopped_comparison_goes_on_to_the_same_table(letor, tmp_path, looks):
 
 def test_a_killed_process_takes_no_trial_with_it(letor, tmp_path, monkeypatch):
     settings = with_settings(Settings(steps=6), ["model.hidden=[8]", "transform=none"])
-    methods = [loss_method(name) for name in ("ranknet", "softmax")]
-    plan = Plan([source_of(str(letor))], methods, 2, settings, protocol())
+    methods = [loss_method(name) for name in ("ranknet", "softmax", "mse")]
+    plan = Plan([source_of(str(letor))], methods, 1, settings, protocol())
     killed = []
 
     def kill_one(trial, problem, seconds):

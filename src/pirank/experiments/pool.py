@@ -113,8 +113,8 @@ def _in_processes(
     while left and not stop():
         lost = _in_one_pool(left, root, jobs, threads, gpus, done, stop)
         # The system ends a process when the memory is full. Whichever trial asked for too much gets all there is.
-        for trial in lost:
-            if not stop() and _in_one_pool([trial], root, 1, threads, gpus, done, stop):
+        while lost and not stop():
+            for trial in _in_one_pool(lost, root, 1, threads, gpus, done, stop):
                 done(trial, _KILLED, 0.0)
 
 
