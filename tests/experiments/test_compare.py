@@ -379,6 +379,7 @@ def test_what_failed_is_told_once_and_where_it_failed(letor, tmp_path):
         (["synthetic", "--set", "epoch=3"], "epoch"),
         (["synthetic", "--baseline", "softmaxx"], "softmax"),
         (["synthetic", "--jobs", "0"], "jobs must be at least 1"),
+        (["synthetic", "synthetic:queries=50"], "two data sets are called 'synthetic'"),
     ],
 )
 def test_a_wrong_argument_is_told_before_any_work(arguments, message, tmp_path):

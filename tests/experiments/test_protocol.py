@@ -73,6 +73,15 @@ def test_named_sets_come_from_the_folders_they_unpack_to(tmp_path):
         assert source.splits(1).test.features.shape[1] == 700
 
 
+def test_synthetic_tasks_have_names_of_their_own():
+    sources = [
+        source_of(text) for text in ("synthetic", "long=synthetic:queries=9:list_size=7", "short=synthetic")
+    ]
+    assert [source.name for source in sources] == ["synthetic", "long", "short"]
+    assert (sources[1].options["queries"], sources[1].options["list_size"]) == (9, 7)
+    assert sources[1].splits(1).train.lengths.tolist() == [7] * 9
+
+
 def test_a_single_file_is_split_by_query(tmp_path):
     write_letor(tmp_path / "rows.txt", 20, features=3, seed=0)
     splits = source_of(f"mine={tmp_path / 'rows.txt'}").splits(1)

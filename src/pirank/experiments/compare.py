@@ -15,7 +15,7 @@ from pirank import metrics, significance
 from pirank.experiments.methods import Method, check_labels
 from pirank.experiments.pool import Told, run_all
 from pirank.experiments.protocol import AVERAGED_OTHERWISE, Protocol, with_blank_rule
-from pirank.experiments.sources import Source
+from pirank.experiments.sources import Source, check_names
 from pirank.experiments.trial import Outcome, Stop, Store, Trial
 from pirank.training import Settings
 
@@ -48,6 +48,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         check_labels(self.methods)
+        check_names(self.sources)
         for name in ("seeds", "tune"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -100,11 +100,11 @@ def source_of(
 ) -> Source:
     """The data set that a command line names.
 
-    ``synthetic`` (also ``synthetic:queries=500:list_size=60``) is the paper's synthetic task. ``NAME`` or
-    ``NAME=FOLDER`` is one of the public sets. ``PATH`` or ``LABEL=PATH`` is a file, which is split by query, or a
-    folder that holds ``train``, ``vali`` and ``test`` files, or folds: ``Fold1/train.txt`` and so on, or five parts
-    ``S1.txt`` to ``S5.txt`` or ``Fold1.test.txt`` to ``Fold5.test.txt``, of which fold k trains on parts k to k + 2,
-    validates on k + 3 and tests on k + 4, in a circle.
+    ``synthetic`` (also ``synthetic:queries=500:list_size=60``, and ``LABEL=synthetic`` with or without options) is the
+    paper's synthetic task. ``NAME`` or ``NAME=FOLDER`` is one of the public sets. ``PATH`` or ``LABEL=PATH`` is a file,
+    which is split by query, or a folder that holds ``train``, ``vali`` and ``test`` files, or folds:
+    ``Fold1/train.txt`` and so on, or five parts ``S1.txt`` to ``S5.txt`` or ``Fold1.test.txt`` to ``Fold5.test.txt``,
+    of which fold k trains on parts k to k + 2, validates on k + 3 and tests on k + 4, in a circle.
 
     Args:
         text: see above.
@@ -118,8 +118,10 @@ def source_of(
     label, equals, place = text.partition("=")
     if not equals:
         label, place = "", text
-    if text == "synthetic" or text.startswith("synthetic:"):
+    if _is_synthetic(text):
         source = Source("synthetic", "synthetic", options=_synthetic_options(text))
+    elif equals and _is_synthetic(place):
+        source = Source(label, "synthetic", options=_synthetic_options(place))
     elif (label or text) in CATALOGUE and not (not equals and Path(text).exists()):
         source = _named(label or text, place if equals else None)
     else:
@@ -148,6 +150,10 @@ def _synthetic_cached(key: tuple[tuple[str, Any], ...]) -> Splits:
 def _synthetic_splits(options: dict[str, Any]) -> Splits:
     hashable = {name: tuple(v) if isinstance(v, list) else v for name, v in options.items()}
     return _synthetic_cached(tuple(sorted(hashable.items())))
+
+
+def _is_synthetic(text: str) -> bool:
+    return text == "synthetic" or text.startswith("synthetic:")
 
 
 def _synthetic_options(text: str) -> dict[str, Any]:
@@ -218,6 +224,16 @@ def _file(folder: Path, stem: str) -> str | None:
             if path.is_file():
                 return str(path)
     return None
+
+
+def check_names(sources: Iterable[Source]) -> None:
+    """Refuse two data sets of one name."""
+    seen: set[str] = set()
+    for source in sources:
+        if source.name in seen:
+            way = "synthetic:…" if source.kind == "synthetic" else "PATH"
+            raise ValueError(f"two data sets are called {source.name!r}: name one of them, as NAME={way}")
+        seen.add(source.name)
 
 
 def _listed(numbers: tuple[int, ...]) -> str:

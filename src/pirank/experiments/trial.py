@@ -267,4 +267,6 @@ def _authors_loss(trial: Trial, settings: Settings) -> AuthorsNDCGLoss:
 def _scores_from_file(trial: Trial, rows: int) -> Tensor:
     from pirank.commands.evaluate import read_scores
 
+    if not trial.scores_path().is_file():
+        raise FileNotFoundError(f"there is no file {trial.scores_path()}")
     return read_scores(trial.scores_path(), rows)
