@@ -125,6 +125,40 @@ def test_long_lists(by_kernels, launches) -> None:
     assert_same(PiRankLoss(NDCG(10), SoftSort(0.1, relative=True)), scores, labels, by_kernels, mask=mask)
 
 
+@pytest.mark.parametrize("layout", ["padded", "flat"])
+def test_reductions_of_long_lists(layout, by_kernels, monkeypatch) -> None:
+    """The gradient of long lists is worked out once it is known what asks for it: the mean, each loss, or both."""
+    monkeypatch.setattr("pirank.sorts.paths.FEW_ITEMS", 0)
+    random = torch.Generator().manual_seed(2)
+    scores = (torch.randn(3, 2_100, generator=random) * 20).round() / 20
+    labels = torch.randint(0, 5, (3, 2_100), generator=random).float()
+    labels[1] = 0
+    rest = {"weights": torch.tensor([1.0, 2.0, 0.5])}
+    if layout == "flat":
+        scores, labels = scores.flatten(), labels.flatten()
+        rest["offsets"] = torch.tensor([0, 2_500, 2_500, 6_300])
+    for reduction in ("mean", "sum", "none"):
+        for empty in ("skip", "zero"):
+            loss = PiRankNDCGLoss(k=5, temperature=300.0, reduction=reduction, empty=empty)
+            assert_same(loss, scores, labels, by_kernels, **({} if reduction == "none" else rest))
+
+
+def test_the_mean_and_each_loss_of_long_lists_at_once(by_kernels) -> None:
+    from pirank.sorts.operators import linear_losses_by_kernels
+
+    random = torch.Generator().manual_seed(3)
+    scores = torch.randn(2, 30, generator=random).to(by_kernels)
+    labels, weights = torch.rand(2, 30, generator=random).to(by_kernels), torch.ones(3, device=by_kernels)
+    found = []
+    for longest in (30, 20_000):  # as short lists, and as long ones
+        s = scores.clone().requires_grad_()
+        options = (None, None, None, 1.0, longest, False, False, "same", 0.0, "ideal", 1.0, 1.0, -1.0)
+        mean, losses = linear_losses_by_kernels(s, labels, weights, *options, False, False, True)
+        (3 * mean + losses[0, 1]).backward()
+        found.append((mean.detach(), losses.detach(), s.grad))
+    torch.testing.assert_close(found[0], found[1])
+
+
 def test_long_flat_lists(by_kernels, launches) -> None:
     random = torch.Generator().manual_seed(1)
     offsets = torch.tensor([0, 3, 3, 2_200, 2_230])
@@ -157,8 +191,10 @@ def test_no_gradient_is_worked_out_for_nobody(by_kernels) -> None:
     torch.testing.assert_close(unwanted, loss(scores.clone().requires_grad_(), labels, mask=mask).detach())
 
 
-def test_compiled_whole(by_kernels) -> None:
-    scores, labels, mask = (t.to(by_kernels) for t in batch(12))
+@pytest.mark.parametrize("length", [12, 2_100])
+def test_compiled_whole(length, by_kernels, monkeypatch) -> None:
+    monkeypatch.setattr("pirank.sorts.paths.FEW_ITEMS", 0)
+    scores, labels, mask = (t.to(by_kernels) for t in batch(length))
     loss = PiRankNDCGLoss(k=5, temperature=0.1, relative=True)
     backend = "inductor" if by_kernels.type == "cuda" else "aot_eager"
     results = []

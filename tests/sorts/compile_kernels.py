@@ -16,7 +16,14 @@ from triton.runtime.jit import JITFunction
 
 from pirank.models import batch_norm_kernels
 from pirank.sorts.kernels import launch_sort
-from pirank.sorts.operators import _linear_losses, _ranked_values, _ranked_values_backward
+from pirank.sorts.operators import (
+    _linear_losses,
+    _linear_losses_of_long,
+    _linear_losses_of_long_backward,
+    _ranked_values,
+    _ranked_values_backward,
+)
+from pirank.sorts.paths import LONGEST_SHORT
 from pirank.training import adam_kernels, gather_kernels
 
 TYPES = {
@@ -62,8 +69,12 @@ def sorts(length: int, k: int, soft: bool) -> None:
     padded = (scores, labels, torch.ones(k), mask, None, None)
     flat = (scores.flatten(), labels.flatten(), torch.ones(k), None, offsets, None)
     for relative, per, gain, layout in ((True, "ideal", "exp2", padded), (False, "values", "above", flat)):
-        how = (gain, 0.0, per, 1.0, 1.0, -1.0, False, False, True)
-        _linear_losses(*layout, 1.0, length, relative, soft, *how)
+        how = (1.0, length, relative, soft, gain, 0.0, per, 1.0, 1.0, -1.0, False, False)
+        if length <= LONGEST_SHORT:
+            _linear_losses(*layout, *how, True)
+        else:
+            kept = _linear_losses_of_long(*layout, *how)[3:]
+            _linear_losses_of_long_backward(torch.ones(lists), layout[4], *kept, soft)
     values = torch.zeros(lists, 2, length)
     kept = _ranked_values(scores, values, mask, None, torch.ones(lists), 1.0, k, length, False, soft)
     _ranked_values_backward(torch.zeros_like(kept[0]), mask, None, *kept[1:], length, soft, True)

@@ -266,6 +266,30 @@ def test_operators_hold_what_pytorch_asks_of_them(by_kernels) -> None:
     )
 
 
+def test_operators_of_long_lists_hold_it_too(by_kernels) -> None:
+    """All but the comparison of all outputs: what is kept of items that no row reaches is not written."""
+    random = torch.Generator().manual_seed(0)
+    scores = torch.randn(30, generator=random).to(by_kernels).requires_grad_()
+    values = torch.rand(1, 30, generator=random).to(by_kernels).requires_grad_()
+    offsets = torch.tensor([0, 12, 30], device=by_kernels)
+    given, weights = torch.tensor([0.5, 2.0], device=by_kernels), torch.ones(3, device=by_kernels)
+    for soft in (False, True):
+        sort = (1.0, 20_000, False, soft)  # the length that is known of the lists
+        loss = ("exp2", 0.0, "ideal", 1.0, 1.0, -1.0, False, False)
+        for name, inputs in (
+            ("ranked_values", (scores, values, None, offsets, given, 1.0, 3, *sort[1:])),
+            (
+                "linear_losses_of_long",
+                (scores, values.detach()[0], weights, None, offsets, given, *sort, *loss),
+            ),
+        ):
+            torch.library.opcheck(
+                getattr(torch.ops.pirank, name).default,
+                inputs,
+                test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
+            )
+
+
 def test_compiled_whole(by_kernels) -> None:
     scores = torch.randn(2, 20, device=by_kernels)
     values = torch.rand(2, 1, 20, device=by_kernels)

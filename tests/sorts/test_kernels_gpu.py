@@ -107,4 +107,4 @@ def test_memory_is_linear() -> None:
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
     value_and_gradient(scores, labels)
-    assert torch.cuda.max_memory_allocated() - before <= 16 * scores.nbytes
+    assert torch.cuda.max_memory_allocated() - before <= 10 * scores.nbytes

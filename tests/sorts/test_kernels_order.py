@@ -18,6 +18,16 @@ def together(monkeypatch, by_kernels) -> torch.device:
     return by_kernels
 
 
+@pytest.fixture
+def dealt(monkeypatch) -> list[int]:
+    """The numbers of lists that were sorted together."""
+    from pirank.sorts.kernels import launch_sort
+
+    numbers, sort = [], launch_sort._sorted_together
+    monkeypatch.setattr(launch_sort, "_sorted_together", lambda keys: numbers.append(len(keys)) or sort(keys))
+    return numbers
+
+
 def lists_of(count: int, length: int) -> torch.Tensor:
     """Scores with ties within lists and between them."""
     random = torch.Generator().manual_seed(count + length)
@@ -32,7 +42,7 @@ def assert_in_order(found: tuple[torch.Tensor, torch.Tensor], keys: torch.Tensor
 
 
 @pytest.mark.parametrize(("count", "length"), [(5, 300), (2, 1), (16, 96), (17, 50), (64, 33)])
-def test_lists_that_are_sorted_together(count, length, together) -> None:
+def test_lists_that_are_sorted_together(count, length, together, dealt) -> None:
     from pirank.sorts.kernels.launch_sort import sorted_lists
 
     scores = lists_of(count, length)
@@ -43,19 +53,17 @@ def test_lists_that_are_sorted_together(count, length, together) -> None:
     assert_in_order(sorted_lists(scores, None, None), scores)
     mask = (torch.rand(count, length, generator=torch.Generator().manual_seed(0)) > 0.3).to(together)
     assert_in_order(sorted_lists(scores, mask, None), scores.masked_fill(~mask, float("-inf")))
+    assert dealt == [count, count]
 
 
-def test_what_is_not_sorted_together(together) -> None:
+def test_what_is_not_sorted_together(together, dealt) -> None:
     """A single list, and more than 64, whose counts would take more room than they save time."""
     from pirank.sorts.kernels.launch_sort import sorted_lists
 
     for count in (1, 65):
         scores = lists_of(count, 20).to(together)
-        ordered, order = sorted_lists(scores, None, None)
-        expected = scores.sort(dim=-1, descending=True, stable=True)
-        assert order.dtype == torch.int64
-        assert torch.equal(ordered, expected.values)
-        assert torch.equal(order, expected.indices)
+        assert_in_order(sorted_lists(scores, None, None), scores)
+    assert not dealt
 
 
 @pytest.mark.parametrize("many", [False, True], ids=["few lists", "more than 16 bits count"])
@@ -71,12 +79,12 @@ def test_flat_lists(many, by_kernels) -> None:
     ordered, order = (t.cpu() for t in sorted_lists(scores.to(by_kernels), None, offsets.to(by_kernels)))
     for begin, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
         expected = scores[begin:end].sort(descending=True, stable=True)
-        assert torch.equal(order[begin:end], expected.indices)
+        assert torch.equal(order[begin:end], expected.indices.int())
         assert torch.equal(ordered[begin:end].view(torch.int32), expected.values.view(torch.int32))
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_the_loss_of_lists_that_are_sorted_together(masked, together, monkeypatch) -> None:
+def test_the_loss_of_lists_that_are_sorted_together(masked, together, dealt, monkeypatch) -> None:
     from pirank.losses import PiRankNDCGLoss
     from pirank.sorts.kernels import launch_sort
 
@@ -94,3 +102,4 @@ def test_the_loss_of_lists_that_are_sorted_together(masked, together, monkeypatc
         found.append((loss.detach(), s.grad))
     assert torch.equal(found[0][0], found[1][0])
     assert torch.equal(found[0][1], found[1][1])
+    assert dealt == [3]

@@ -1,8 +1,9 @@
 """The kernels as PyTorch operators, with their gradients: what ``torch.compile``, CUDA graphs and autocast see.
 
-``pirank::ranked_values`` is NeuralSort's and SoftSort's ``apply``; ``pirank::linear_losses`` a metric that is linear in
-the ranked values, as a loss, whose gradient is worked out together with its value. Lists are padded,
-``scores [lists, list_size]`` with a mask, or flat, ``scores [items]`` with offsets.
+``pirank::ranked_values`` is NeuralSort's and SoftSort's ``apply``. ``pirank::linear_losses`` is a metric that is linear
+in the ranked values, as a loss, whose gradient is worked out together with its value, in one launch;
+``pirank::linear_losses_of_long`` is the same of longer lists, whose gradient is worked out when it is asked for. Lists
+are padded, ``scores [lists, list_size]`` with a mask, or flat, ``scores [items]`` with offsets.
 
 A program that is being compiled or exported sees the operators. One that runs calls what is behind them, as an
 ``autograd.Function``: PyTorch's way from an operator to its gradient takes ten times as long as a short list's kernel.
@@ -28,11 +29,20 @@ torch.library.define(
     "(Tensor by_ranked, Tensor? mask, Tensor? offsets, Tensor order, Tensor ordered, Tensor ordered_values, "
     "Tensor used, Tensor row_sums, Tensor shift, SymInt longest, bool soft, bool with_values) -> (Tensor, Tensor)",
 )
-torch.library.define(
-    "pirank::linear_losses",
-    "(Tensor scores, Tensor labels, Tensor weights, Tensor? mask, Tensor? offsets, Tensor? temperatures, "
+_OF_LISTS = (
+    "Tensor scores, Tensor labels, Tensor weights, Tensor? mask, Tensor? offsets, Tensor? temperatures, "
     "float temperature, SymInt longest, bool relative, bool soft, str gain, float threshold, str per, float at_most, "
-    "float upper, float direction, bool hard, bool every, bool pull) -> (Tensor, Tensor, Tensor, Tensor)",
+    "float upper, float direction, bool hard, bool every"
+)
+torch.library.define("pirank::linear_losses", f"({_OF_LISTS}, bool pull) -> (Tensor, Tensor, Tensor, Tensor)")
+torch.library.define(
+    "pirank::linear_losses_of_long",
+    f"({_OF_LISTS}) -> ({', '.join(['Tensor'] * 13)})",
+)
+torch.library.define(
+    "pirank::linear_losses_of_long_backward",
+    "(Tensor by_loss, Tensor? offsets, Tensor by_ranked, Tensor order, Tensor ordered, Tensor ordered_values, "
+    "Tensor heights, Tensor rises, Tensor lengths, Tensor used, Tensor row_sums, Tensor shift, bool soft) -> Tensor",
 )
 
 
@@ -58,9 +68,8 @@ def _ranked_values(
         )
     from pirank.sorts.kernels import launch_long
 
-    if temperatures is None:
-        temperatures = launch_long.temperatures_of(scores, mask, offsets, temperature, relative)
-    return launch_long.forward(scores, values, mask, offsets, temperatures, k, soft)
+    used = launch_long.temperatures_of(scores, mask, offsets, temperatures, temperature, relative)
+    return launch_long.forward(scores, values, mask, offsets, used, k, soft)
 
 
 torch.library.impl("pirank::ranked_values", ["cpu", "cuda"], _ranked_values)
@@ -158,32 +167,25 @@ def _linear_losses(
     longest: int,
     relative: bool,
     soft: bool,
-    gain: str,
-    threshold: float,
-    per: str,
-    at_most: float,
-    upper: float,
-    direction: float,
-    hard: bool,
-    every: bool,
-    pull: bool,
+    *metric_and_pull: Any,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    scores, labels = scores.float().contiguous(), labels.float().contiguous()
-    mask = None if mask is None else mask.contiguous()
+    from pirank.sorts.kernels import launch_short
     from pirank.sorts.kernels.layout import Linear
 
-    metric = Linear(weights, gain, threshold, per, at_most, upper, direction, hard, every)
-    if one_launch(scores, longest):
-        from pirank.sorts.kernels import launch_short
-
-        return launch_short.linear(
-            scores, labels, metric, mask, offsets, temperatures, temperature, longest, relative, soft, pull
-        )
-    from pirank.sorts.kernels import launch_long
-
-    if temperatures is None:
-        temperatures = launch_long.temperatures_of(scores, mask, offsets, temperature, relative)
-    return launch_long.linear(scores, labels, metric, mask, offsets, temperatures, soft, pull)
+    *metric, pull = metric_and_pull
+    return launch_short.linear(
+        scores.float().contiguous(),
+        labels.float().contiguous(),
+        Linear(weights, *metric),
+        None if mask is None else mask.contiguous(),
+        offsets,
+        temperatures,
+        temperature,
+        longest,
+        relative,
+        soft,
+        pull,
+    )
 
 
 torch.library.impl("pirank::linear_losses", ["cpu", "cuda"], _linear_losses)
@@ -237,6 +239,96 @@ class _LinearLosses(torch.autograd.Function):
     backward = staticmethod(_pull_linear_losses)
 
 
+def _linear_losses_of_long(
+    scores: Tensor,
+    labels: Tensor,
+    weights: Tensor,
+    mask: Tensor | None,
+    offsets: Tensor | None,
+    temperatures: Tensor | None,
+    temperature: float,
+    longest: int,
+    relative: bool,
+    soft: bool,
+    *metric: Any,
+) -> tuple[Tensor, ...]:
+    from pirank.sorts.kernels import launch_long
+    from pirank.sorts.kernels.layout import Linear
+
+    scores, labels = scores.float().contiguous(), labels.float().contiguous()
+    mask = None if mask is None else mask.contiguous()
+    used = launch_long.temperatures_of(scores, mask, offsets, temperatures, temperature, relative)
+    return launch_long.linear(scores, labels, Linear(weights, *metric), mask, offsets, used, soft)
+
+
+torch.library.impl("pirank::linear_losses_of_long", ["cpu", "cuda"], _linear_losses_of_long)
+
+
+@torch.library.register_fake("pirank::linear_losses_of_long")
+def _(scores: Tensor, labels: Tensor, weights: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+    from pirank.sorts.kernels.launch_long import most_chunks
+
+    offsets, soft = rest[1], rest[6]
+    lists, k = _count(scores, offsets), weights.shape[0]
+    ordered = scores.new_empty(scores.shape, dtype=torch.float32)
+    order, values = torch.empty_like(ordered, dtype=torch.int32), torch.empty_like(ordered)
+    heights = ordered.new_empty(0 if soft else scores.shape)
+    rises = ordered.new_empty(most_chunks(scores.numel(), lists), dtype=torch.float64)
+    lengths, used = ordered.new_empty(lists, dtype=torch.int64), ordered.new_empty(lists)
+    by_ranked, row_sums, shift = (ordered.new_empty(lists, k) for _ in range(3))
+    mean, losses, share = ordered.new_empty(()), ordered.new_empty(2, lists), ordered.new_empty(())
+    kept = (by_ranked, order, ordered, values, heights, rises, lengths, used, row_sums, shift)
+    return mean, losses, share, *kept
+
+
+def _linear_losses_of_long_backward(by_loss: Tensor, offsets: Tensor | None, *kept_and_soft: Any) -> Tensor:
+    from pirank.sorts.kernels import launch_long
+
+    *kept, soft = kept_and_soft
+    return launch_long.linear_backward(by_loss, offsets, tuple(kept), soft)
+
+
+torch.library.impl("pirank::linear_losses_of_long_backward", ["cpu", "cuda"], _linear_losses_of_long_backward)
+
+
+@torch.library.register_fake("pirank::linear_losses_of_long_backward")
+def _(by_loss: Tensor, offsets: Tensor | None, by_ranked: Tensor, order: Tensor, *rest: Any) -> Tensor:
+    return torch.empty_like(rest[0])
+
+
+def _pull_linear_losses_of_long(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+    by_mean, by_losses = gradients[:2]
+    offsets, share, *kept = ctx.saved_tensors
+    by_loss = None if by_losses is None else by_losses[0]
+    if by_mean is not None:
+        each = by_mean * share
+        by_loss = each.expand(kept[0].shape[0]) if by_loss is None else by_loss + each
+    if by_loss is None:
+        return (None,) * 18
+    gradient = torch.ops.pirank.linear_losses_of_long_backward(by_loss, offsets, *kept, ctx.soft)
+    return gradient.to(ctx.type), *(None,) * 17
+
+
+def _keep_linear_losses_of_long(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    _keep_linear_losses(ctx, inputs, output)
+    ctx.soft = inputs[9]
+
+
+torch.library.register_autograd(
+    "pirank::linear_losses_of_long", _pull_linear_losses_of_long, setup_context=_keep_linear_losses_of_long
+)
+
+
+class _LinearLossesOfLong(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
+        output = _linear_losses_of_long(*inputs)
+        _keep_linear_losses_of_long(ctx, inputs, output)
+        return output
+
+    backward = staticmethod(_pull_linear_losses_of_long)
+
+
 def _count(scores: Tensor, offsets: Tensor | None) -> int:
     return scores.shape[0] if offsets is None else offsets.shape[0] - 1
 
@@ -258,5 +350,10 @@ def ranked_values_by_kernels(
 def linear_losses_by_kernels(*inputs: Any) -> tuple[Tensor, Tensor]:
     """The inputs of ``pirank::linear_losses`` to the mean loss, and to each loss and 1 if it counts, ``[2, lists]``."""
     compiled = torch.compiler.is_compiling()
-    mean, losses, *_ = torch.ops.pirank.linear_losses(*inputs) if compiled else _LinearLosses.apply(*inputs)
+    if one_launch(inputs[0], inputs[7]):
+        call = torch.ops.pirank.linear_losses if compiled else _LinearLosses.apply
+    else:
+        call = torch.ops.pirank.linear_losses_of_long if compiled else _LinearLossesOfLong.apply
+        inputs = inputs[:-1]  # its gradient waits until it is asked for
+    mean, losses, *_ = call(*inputs)
     return mean, losses

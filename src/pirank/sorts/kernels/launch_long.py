@@ -45,9 +45,16 @@ class _Chunks:
 
 
 def temperatures_of(
-    scores: Tensor, mask: Tensor | None, offsets: Tensor | None, temperature: float, relative: bool
+    scores: Tensor,
+    mask: Tensor | None,
+    offsets: Tensor | None,
+    given: Tensor | None,
+    temperature: float,
+    relative: bool,
 ) -> Tensor:
-    """One temperature a list."""
+    """One temperature a list, in memory of its own."""
+    if given is not None:
+        return given.clone()
     if offsets is None:
         lists = scores.shape[0]
         if not relative:
@@ -70,6 +77,11 @@ def _flat_spread(scores: Tensor, offsets: Tensor) -> Tensor:
     deviation = variance.sqrt()
     spread = torch.where(deviation > limits.eps, deviation * scale, 1)
     return (count * spread).clamp(min=limits.tiny, max=limits.max)
+
+
+def most_chunks(items: int, lists: int) -> int:
+    """How many chunks there can be at most."""
+    return items // _LEAST_CHUNK + lists
 
 
 def _chunks_of(scores: Tensor, offsets: Tensor | None) -> _Chunks:
@@ -101,6 +113,7 @@ class _Passes:
         channels: values an item.
         longest: places of a padded list.
         soft: SoftSort.
+        risen: the heights and rises of passes before these, where they are kept.
     """
 
     def __init__(
@@ -113,6 +126,7 @@ class _Passes:
         k: int,
         channels: int,
         soft: bool,
+        risen: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         self.ordered, self.order, self.soft, self.k, self.channels = ordered, order, soft, k, channels
         self.chunks = chunks = _chunks_of(ordered, offsets)
@@ -130,19 +144,25 @@ class _Passes:
         self.strides = {"list_size": self.longest, "value_list": per_list, "value_channel": channel, "k": k}
         self.warps: dict[str, Any] = {"num_warps": 4 if self.rows < 64 else 8}
         self.tile = _TILE_WEIGHTS * self.warps["num_warps"] // 4 // self.rows
-        self.rises = self.numbers(torch.float64)
-        self.heights = ordered if soft else torch.empty_like(ordered)
         self.sorted = {"ordered": ordered, "used": used}
-        if not soft:
-            long.heights_of_chunks[chunks.grid](
-                **self.place,
-                **self.sorted,
-                rises=self.rises,
-                heights=self.heights,
-                list_size=self.longest,
-                k=k,
-                **self.sizes,
-            )
+        self.heights, self.rises = self._risen() if risen is None else risen
+
+    def _risen(self) -> tuple[Tensor, Tensor]:
+        """How far G has risen at each item since its chunk began, and over each chunk; SoftSort has no use for them."""
+        rises = self.ordered.new_empty(most_chunks(self.ordered.numel(), self.lists), dtype=torch.float64)
+        if self.soft:
+            return self.ordered.new_empty(0), rises
+        heights = torch.empty_like(self.ordered)
+        long.heights_of_chunks[self.chunks.grid](
+            **self.place,
+            **self.sorted,
+            rises=rises,
+            heights=heights,
+            list_size=self.longest,
+            k=self.k,
+            **self.sizes,
+        )
+        return heights, rises
 
     def numbers(self, dtype: torch.dtype, *each: int) -> Tensor:
         """Room for numbers of every chunk."""
@@ -254,7 +274,6 @@ def forward(
 ) -> tuple[Tensor, ...]:
     """As :func:`pirank.sorts.kernels.launch_short.forward`."""
     ordered, order = sorted_lists(scores, mask, offsets)
-    order = order.int()  # which is kept for the way back
     channels = Layout.of(values, offsets, 0).channels
     passes = _Passes(
         ordered, order, _lengths(scores, mask, offsets), offsets, temperatures, k, channels, soft
@@ -305,12 +324,13 @@ def linear(
     offsets: Tensor | None,
     temperatures: Tensor,
     soft: bool,
-    pull: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """As :func:`pirank.sorts.kernels.launch_short.linear`."""
+) -> tuple[Tensor, ...]:
+    """The mean loss; one loss a list, and 1 where it counts; one over the number of the mean's lists; then what
+    :func:`linear_backward` needs."""
     k = metric.weights.numel()
     ordered, order = sorted_lists(scores, mask, offsets)
-    passes = _Passes(ordered, order, _lengths(scores, mask, offsets), offsets, temperatures, k, 1, soft)
+    lengths = _lengths(scores, mask, offsets)
+    passes = _Passes(ordered, order, lengths, offsets, temperatures, k, 1, soft)
     chunks, lists = passes.chunks, passes.lists
     bests = passes.numbers(torch.float32, k)
     sums = passes.numbers(torch.float64, 2)
@@ -362,10 +382,17 @@ def linear(
         EVERY=metric.every,
         **passes.flat,
     )
-    gradient = ordered.new_empty(0)
-    if pull:
-        gradient, _ = passes.gradient(by_ranked, ordered_values, row_sums, shift, False)
-    return mean, losses, share, gradient
+    kept = (by_ranked, order, ordered, ordered_values, passes.heights, passes.rises, lengths, temperatures)
+    return mean, losses, share, *kept, row_sums, shift
+
+
+def linear_backward(by_loss: Tensor, offsets: Tensor | None, kept: tuple[Tensor, ...], soft: bool) -> Tensor:
+    """The gradient of the sum of each loss times ``by_loss [lists]``."""
+    by_ranked, order, ordered, ordered_values, heights, rises, lengths, temperatures, row_sums, shift = kept
+    k = by_ranked.shape[1]
+    passes = _Passes(ordered, order, lengths, offsets, temperatures, k, 1, soft, risen=(heights, rises))
+    wanted = by_ranked * by_loss[:, None]
+    return passes.gradient(wanted, ordered_values, row_sums, shift, False)[0]
 
 
 def _lengths(scores: Tensor, mask: Tensor | None, offsets: Tensor | None) -> Tensor:

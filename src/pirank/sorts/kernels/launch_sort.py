@@ -17,18 +17,19 @@ _TILE = 1024
 
 
 def sorted_lists(scores: Tensor, mask: Tensor | None, offsets: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Scores in descending order within each list, absent items last, and their places in the list."""
+    """Scores in descending order within each list, absent items last, and their places in the list, in 32 bits."""
     if offsets is not None:
         return _sorted_flat(scores, offsets)
     keys = scores if mask is None else scores.masked_fill(~mask, float("-inf"))
     lists, list_size = keys.shape
     if list_size >= TOGETHER_FROM and 1 < lists <= MOST_TOGETHER and keys.numel() <= _MOST_ITEMS:
         return _sorted_together(keys)
-    return keys.sort(dim=-1, descending=True, stable=True)
+    ordered, order = keys.sort(dim=-1, descending=True, stable=True)
+    return ordered, order.int()
 
 
 def _sorted_together(keys: Tensor) -> tuple[Tensor, Tensor]:
-    """``keys.sort(dim=-1, descending=True, stable=True)``, with the places in 32 bits."""
+    """``keys.sort(dim=-1, descending=True, stable=True)``."""
     lists, list_size = keys.shape
     together, places = keys.flatten().sort(descending=True, stable=True)
     tiles = triton.cdiv(keys.numel(), _TILE)
@@ -55,7 +56,7 @@ def _sorted_flat(scores: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
     order = scores.sort(descending=True, stable=True).indices
     order = order[lists.to(few)[order].sort(stable=True).indices]
     starts = torch.nn.functional.pad(offsets, (0, 1), value=0)[lists]  # items beyond the last list: any start
-    return scores[order], order - starts
+    return scores[order], (order - starts).int()
 
 
 def list_of_items(offsets: Tensor, items: int) -> Tensor:
