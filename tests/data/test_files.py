@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.feather
+import pyarrow.parquet
 import pytest
 import torch
 from hypothesis import given, settings
@@ -47,14 +49,14 @@ def any_data(draw: st.DrawFn) -> RankingData:
         else st.text("abc-_.é1", min_size=1, max_size=5).map(lambda s: "q" + s)
     )
     ids = draw(st.lists(name, min_size=len(lengths), max_size=len(lengths), unique=True))
-    doc = st.text("xyz:/-0 =", min_size=1, max_size=6).map(lambda s: "d" + s.strip())
+    doc = st.text("xyz:/-0 =#\té", min_size=1, max_size=6).map(lambda s: "d" + s.strip())
     docs = draw(st.none() | st.lists(doc, min_size=documents, max_size=documents))
     return RankingData(
         torch.tensor(values, dtype=torch.float32).reshape(documents, width),
         torch.tensor(labels, dtype=torch.float32),
         np.concatenate([[0], np.cumsum(lengths)]),
         ids,
-        None if docs is None else [each.replace(" ", "") for each in docs],
+        docs,
     )
 
 
@@ -91,8 +93,24 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         write(RankingData(torch.zeros(1, 1), [0], [0, 1], ["a b"]), path)
     with pytest.raises(DataError, match="svmlight text needs labels"):
         write(RankingData(torch.zeros(1, 1), None, [0, 1]), path)
+    with pytest.raises(DataError, match=r"document id 'a\\nb' cannot stand in a comment"):
+        write(RankingData(torch.zeros(1, 1), [0], [0, 1], None, ["a\nb"]), path)
+    for name in ("a.txt", "a.parquet"):
+        with pytest.raises(DataError, match="query 1 has no documents"):
+            write(RankingData(torch.zeros(1, 1), [0], [0, 1, 1]), tmp_path / name)
+        with pytest.raises(DataError, match="two queries have the id 7"):
+            write(
+                [RankingData(torch.zeros(1, 1), [0], [0, 1], [each]) for each in (7, 8, 7)], tmp_path / name
+            )
+        for nothing in (synthetic(0), []):
+            with pytest.raises(DataError, match="there is nothing to write"):
+                write(nothing, tmp_path / name)
     assert path.read_text() == "1 qid:1 1:1\n"
     assert len(list(tmp_path.iterdir())) == 1
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*nowhere to write to"):
+        write(synthetic(1, 1), tmp_path / "nowhere" / "a.txt")
+    with pytest.raises(IsADirectoryError, match="this is a folder"):
+        write(synthetic(1, 1), tmp_path)
     with pytest.raises(ValueError, match="not as csv"):
         write(synthetic(1, 1), tmp_path / "a.csv")
 
@@ -146,6 +164,100 @@ def test_a_bad_csv_line_is_named_or_skipped(tmp_path: Path, line: str, message: 
     assert data.documents == 3
     assert data.skipped.count == 1
     assert data.query_ids.tolist() == [7, 9]
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_the_line_of_a_record_is_its_first(tmp_path: Path, suffix: str) -> None:
+    def written(text: str) -> Path:
+        path = tmp_path / f"a.csv{suffix}"
+        path.write_bytes(gzip.compress(text.encode()) if suffix else text.encode())
+        return path
+
+    def error(text: str, **options: Any) -> DataError:
+        with pytest.raises(DataError) as caught:
+            read(written(text), **options)
+        return caught.value
+
+    rows = 'qid,label,a,b\n"x\ny",1,2,3\n\n'
+    assert read(written(rows + "z,1,2,3\n")).query_ids.tolist() == ["x\ny", "z"]
+    found = error(rows + 'z,1,2,"3\nz,1,2,3\n')
+    assert (found.line, found.text) == (5, 'z,1,2,"3')
+    found = error(rows + "z,1,2,3\nbad,1\nx,1,2,3\nz,1,2,3\n", errors="skip")
+    assert (found.line, found.text) == (8, "z,1,2,3")
+    assert "query z goes on at row 4, after other queries" in found.problem
+
+
+def test_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"qid,label,a\nm\xfcller,1,2\nm\xf6ller,1,2\n")
+    with pytest.raises(DataError, match=r"a\.csv:2: the query id 'm\ufffdller' is not UTF-8"):
+        read(path)
+    path.write_bytes(b"qid,label,gr\xf6\xdfe\n1,1,2\n")
+    with pytest.raises(DataError, match=r"a\.csv:1: the header is not UTF-8"):
+        read(path)
+    # A column that is not read may hold anything.
+    path.write_bytes(b"qid,label,a,title\n1,1,2,gr\xf6\xdfer\n1,0,3," + b"long " * 50_000 + b"\n")
+    assert read(path, features=["a"]).features.tolist() == [[2], [3]]
+
+
+def test_columns_that_are_there_twice_or_mean_two_things(tmp_path: Path) -> None:
+    path = csv(tmp_path, CSV)
+    for options, message in (
+        ({"features": ["price", "label"]}, "column 'label' is the label and cannot be a feature"),
+        ({"features": ["qid"]}, "column 'qid' is the query id and cannot be a feature"),
+        ({"features": ["price", "price"]}, "feature 'price' is named 2 times"),
+        ({"label": "qid"}, "column 'qid' cannot be both the label and the query id"),
+    ):
+        with pytest.raises(DataError, match=message):
+            read(path, **options)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"features must be a list of columns, got 'price'"):
+        read(path, features="price")
+    twice = pa.table([[1], [2], [3], [4]], names=["qid", "label", "a", "a"])
+    pa.parquet.write_table(twice, tmp_path / "a.parquet")
+    for source in (csv(tmp_path, "qid,label,a,a\n1,2,3,4\n", "b.csv"), tmp_path / "a.parquet"):
+        with pytest.raises(DataError, match="column 'a' is there 2 times"):
+            read(source)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_damaged_tables_raise_nothing_but_the_documented_error(tmp_path: Path, kind: str) -> None:
+    data = synthetic(5, 6, document_features=3, query_features=2)
+    data.query_ids = np.array(list("abcde"), object)
+    path = tmp_path / "a.parquet"
+    write(data, path)
+    if kind == "feather":
+        pyarrow.feather.write_feather(pa.parquet.read_table(path), tmp_path / "a.feather")
+        path = tmp_path / "a.feather"
+    raw, draws = path.read_bytes(), np.random.default_rng(0)
+    for _ in range(300):
+        damaged = np.frombuffer(raw, np.uint8).copy()
+        damaged[draws.integers(len(raw), size=2)] = draws.integers(256, size=2)
+        path.write_bytes(damaged.tobytes()[: draws.integers(len(raw)) if draws.random() < 0.2 else None])
+        try:
+            back = read(path)
+        except DataError:
+            continue
+        assert bool(back.features.isfinite().all())
+
+
+def test_progress_of_a_table_adds_up_to_its_size(tmp_path: Path) -> None:
+    data = synthetic(200, 1000, document_features=4, query_features=1)
+    write(data, tmp_path / "a.parquet")
+    table = pa.parquet.read_table(tmp_path / "a.parquet")
+    pyarrow.feather.write_feather(table, tmp_path / "a.arrow")
+    pa.csv.write_csv(table, tmp_path / "a.csv")
+    (tmp_path / "bad.csv").write_bytes((tmp_path / "a.csv").read_bytes() + b"x\n")
+    with pa.OSFile(str(tmp_path / "b.arrow"), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    for name in ("a.parquet", "a.arrow", "b.arrow", "a.csv", "bad.csv"):
+        seen: list[int] = []
+        read(tmp_path / name, errors="skip", progress=seen.append)
+        assert sum(seen) == (tmp_path / name).stat().st_size
+        assert len(seen) > 2 or name.endswith(".csv")  # Arrow's reader of CSV is some megabytes ahead
+    seen = []
+    write(data, tmp_path / "b.parquet", progress=seen.append)
+    assert sum(seen) == data.documents
+    assert len(seen) > 2
 
 
 def test_files_that_are_no_tables(tmp_path: Path) -> None:
@@ -202,6 +314,13 @@ def test_several_tables_of_one_set(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"query 1 is in .*1\.parquet and in .*2\.parquet"):
         read(tmp_path)
     assert read(tmp_path, sort_queries=True).offsets.tolist() == [0, 4, 6]
+    with pytest.raises(DataError, match=r"1\.parquet: the file is named twice"):
+        read([tmp_path, tmp_path / "1.parquet"])
+    text = table().set_column(0, "qid", pa.array(["1", "a", "a"]))
+    pa.parquet.write_table(text, tmp_path / "2.parquet")
+    with pytest.raises(DataError, match=r"query 1 is in .*1\.parquet and in .*2\.parquet"):
+        read(tmp_path)
+    assert read(tmp_path, sort_queries=True).query_ids.tolist() == ["1", "2", "a"]
     pa.parquet.write_table(table().drop_columns(["x"]), tmp_path / "2.parquet")
     with pytest.raises(DataError, match=r"2\.parquet: the feature columns differ"):
         read(tmp_path)

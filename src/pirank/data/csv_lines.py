@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from pirank.data.arrays import from_arrays
 from pirank.data.errors import DataError, SkippedLines
+from pirank.data.grouping import Places, group_rows
 from pirank.data.query_ids import ids_of
 from pirank.data.ranking_data import RankingData
 from pirank.data.sources import text_blocks
@@ -28,16 +29,25 @@ def delimiter_of(path: Path) -> str:
 
 def header(path: Path) -> list[str]:
     """The column names."""
-    names = next(_rows(path), (0, "", []))[2]
+    line, text, names = next(_rows(path), (1, "", []))
     if not names:
         raise DataError("the file has no header line", path=str(path), line=1)
-    twice = [name for name in names if names.count(name) > 1]
+    if not all(map(_is_utf8, names)):
+        raise DataError("the header is not UTF-8", path=str(path), line=line, text=text)
+    twice = [name for name in names if names.count(name) > 1][:1]
     if twice:
-        raise DataError(f"column {twice[0]!r} appears twice", path=str(path), line=1)
+        raise DataError(
+            f"column {twice[0]!r} is there {names.count(twice[0])} times",
+            path=str(path),
+            line=line,
+            text=text,
+        )
     return names
 
 
-def read_csv_lines(path: Path, columns: Columns, errors: str, sort_queries: bool) -> RankingData:
+def read_csv_lines(
+    path: Path, columns: Columns, errors: str, sort_queries: bool, reached: Callable[[int], None]
+) -> RankingData:
     """Read a CSV file with Python's own reader, for files the fast reader gives up on."""
     names = header(path)
     chosen = columns.feature_names(names, str(path))
@@ -46,8 +56,9 @@ def read_csv_lines(path: Path, columns: Columns, errors: str, sort_queries: bool
     labels: list[float] = []
     ids: list[str] = []
     docs: list[str] = []
+    lines: list[int] = []
     skipped = SkippedLines()
-    for line, text, cells in islice(_rows(path), 1, None):
+    for line, text, cells in islice(_rows(path, reached), 1, None):
         problem = _problem(cells, names, place, chosen, columns)
         if problem is not None:
             error = DataError(problem, path=str(path), line=line, text=text)
@@ -57,10 +68,11 @@ def read_csv_lines(path: Path, columns: Columns, errors: str, sort_queries: bool
             continue
         features.append([float(cells[place[name]]) for name in chosen])
         ids.append(cells[place[columns.query]])
+        lines.append(line)
         if columns.label is not None:
             labels.append(float(cells[place[columns.label]]))
         if columns.doc is not None:
-            docs.append(cells[place[columns.doc]])
+            docs.append(_shown(cells[place[columns.doc]]))
     if not features:
         first = (
             f": all were skipped, the first because of: {skipped.examples[0].problem}"
@@ -68,39 +80,62 @@ def read_csv_lines(path: Path, columns: Columns, errors: str, sort_queries: bool
             else ""
         )
         raise DataError(f"the table holds no rows{first}", path=str(path))
-    try:
-        data = from_arrays(
-            np.array(features, np.float32),
-            None if columns.label is None else np.array(labels, np.float32),
-            qid=ids_of(ids),
-            doc_ids=None if columns.doc is None else np.array(docs, object),
-            feature_names=chosen,
-            sort_queries=sort_queries,
-        )
-    except DataError as error:
-        raise DataError(error.problem, path=str(path)) from None
+    query_ids = ids_of(ids)
+    places = Places(lambda _, __, row: (lines[row], _text_of(path, lines[row])))
+    places.add(path, lines[0], 0, len(lines))
+    group_rows(query_ids, places, sort_queries=sort_queries)
+    data = from_arrays(
+        np.array(features, np.float32),
+        None if columns.label is None else np.array(labels, np.float32),
+        qid=query_ids,
+        doc_ids=None if columns.doc is None else np.array(docs, object),
+        feature_names=chosen,
+        sort_queries=sort_queries,
+    )
     data.skipped = skipped
     return data
 
 
-def _rows(path: Path) -> Iterator[tuple[int, str, list[str]]]:
-    """Number and text of each line, and its cells; lines without any are left out."""
-    last = ""
+def _rows(path: Path, reached: Callable[[int], None] | None = None) -> Iterator[tuple[int, str, list[str]]]:
+    """Number and text of each record's first line, and its cells; empty lines are left out."""
+    first: str | None = None
+    place = 0
+
+    def progress(more: int) -> None:
+        nonlocal place
+        place += more
+        if reached is not None:
+            reached(place)
 
     def lines() -> Iterator[str]:
-        nonlocal last
-        for block in text_blocks(path):
-            # What is not UTF-8 becomes a replacement sign, which is no number.
-            for last in block.text.decode("utf-8", "replace").split("\n")[:-1]:
-                yield last + "\n"
+        nonlocal first
+        for block in text_blocks(path, progress=progress):
+            # What is not UTF-8 is kept as it is: it is no number, and no two ids become one.
+            for line in block.text.decode("utf-8", "surrogateescape").split("\n")[:-1]:
+                first = line if first is None else first
+                yield line + "\n"
 
     reader = csv.reader(lines(), delimiter=delimiter_of(path))
+    number = 1
     try:
         for cells in reader:
             if cells:
-                yield reader.line_num, last.rstrip("\r"), cells
+                yield number, _shown(first or ""), cells
+            number, first = reader.line_num + 1, None
     except csv.Error as problem:
-        raise DataError(str(problem), path=str(path), line=reader.line_num, text=last) from None
+        raise DataError(str(problem), path=str(path), line=number, text=_shown(first or "")) from None
+
+
+def _text_of(path: Path, line: int) -> str | None:
+    return next((text for number, text, _ in _rows(path) if number == line), None)
+
+
+def _is_utf8(cell: str) -> bool:
+    return not any("\ud800" <= sign <= "\udfff" for sign in cell)
+
+
+def _shown(text: str) -> str:
+    return text.rstrip("\r").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _problem(
@@ -115,10 +150,13 @@ def _problem(
                 if columns.features is not None
                 else ("; if it is not a feature, name those that are with features=[…] (--features)")
             )
-            return f"feature {name!r} is {cells[place[name]]!r}: expected a finite number{hint}"
+            return f"feature {name!r} is {_shown(cells[place[name]])!r}: expected a finite number{hint}"
     if columns.label is not None and not _single(cells[place[columns.label]]):
-        return f"label {columns.label!r} is {cells[place[columns.label]]!r}: expected a finite number"
-    return None if cells[place[columns.query]] else f"the query id {columns.query!r} is missing"
+        return f"label {columns.label!r} is {_shown(cells[place[columns.label]])!r}: expected a finite number"
+    query = cells[place[columns.query]]
+    if not query:
+        return f"the query id {columns.query!r} is missing"
+    return None if _is_utf8(query) else f"the query id {_shown(query)!r} is not UTF-8"
 
 
 def _single(text: str) -> bool:

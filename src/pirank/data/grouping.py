@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from pirank.data.errors import DataError
-from pirank.data.sources import TextBlock
 
 FindLine = Callable[[Path, int, int], tuple[int | None, str | None]]
 """From a file, a line of it and a number of rows to the line so many rows further, and its text."""
@@ -26,9 +25,9 @@ class Places:
     find_line: FindLine
     _blocks: list[tuple[int, int, Path, int]] = field(default_factory=list)
 
-    def add(self, block: TextBlock, first_row: int, rows: int) -> None:
-        """Rows ``first_row`` and on came from ``block``."""
-        self._blocks.append((first_row, rows, block.path, block.first_line))
+    def add(self, path: Path, first_line: int, first_row: int, rows: int) -> None:
+        """Rows ``first_row`` and on came from this file, from this line on."""
+        self._blocks.append((first_row, rows, path, first_line))
 
     def file_of(self, row: int) -> str | None:
         """The file of a row."""

@@ -34,6 +34,16 @@ def ids_of(texts: Iterable[str]) -> np.ndarray:
     return one_type([ids])
 
 
+def joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    """The ids of several data sets: as they are where they are of one kind, else one_type's.
+
+    Example:
+        >>> joined([np.array([7]), np.array(["a"], dtype=object)])
+        array(['7', 'a'], dtype=object)
+    """
+    return np.concatenate(parts) if len({ids.dtype.kind for ids in parts}) == 1 else one_type(parts)
+
+
 def one_type(ids: Sequence[np.ndarray]) -> np.ndarray:
     """Ids of several blocks as one array: int64 where all are whole numbers that fit, else text."""
     if all(part.dtype == np.int64 for part in ids):

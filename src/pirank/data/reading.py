@@ -14,7 +14,7 @@ from pirank.data.grouping import in_two_files
 from pirank.data.ranking_data import RankingData
 from pirank.data.sources import Paths, Progress, expand, format_of
 from pirank.data.svmlight import read_svmlight
-from pirank.data.tables import Columns
+from pirank.data.tables import Columns, names_of
 
 
 def read(
@@ -82,6 +82,8 @@ def read(
             )
     elif isinstance(features, int):
         raise ValueError(f"for a table, features is a list of columns or None, got {features!r}")
+    else:
+        features = names_of(features)
 
     def build() -> RankingData:
         if kind == "svmlight":
@@ -115,9 +117,9 @@ def _one_after_another(parts: list[RankingData], files: Sequence[object], sort_q
     for part, path in zip(parts, files, strict=True):
         if part.feature_names != parts[0].feature_names:
             raise DataError(f"the feature columns differ from those of {files[0]}", path=str(path))
-    if not sort_queries:
-        _check_distinct([part.query_ids for part in parts], files)
     data = RankingData.concatenate(parts)
+    if not sort_queries:
+        _check_distinct(np.split(data.query_ids, np.cumsum([len(part) for part in parts])[:-1]), files)
     if len(np.unique(data.query_ids)) == len(data):
         return data
     ids = np.repeat(data.query_ids, data.lengths.numpy())

@@ -53,7 +53,16 @@ def expand(paths: Paths) -> list[Path]:
             files.append(each)
         else:
             raise FileNotFoundError(f"{each}: there is no such file or folder")
+    _check_once(files)
     return files
+
+
+def _check_once(files: list[Path]) -> None:
+    seen: set[Path] = set()
+    for file in files:
+        if file.resolve() in seen:
+            raise DataError("the file is named twice", path=str(file))
+        seen.add(file.resolve())
 
 
 def format_of(path: Path, given: str | None) -> str:
@@ -100,12 +109,12 @@ class TextBlock:
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """A file for reading, decompressed; whatever a damaged archive raises becomes a :class:`DataError`."""
-    with _opened(path) as (stream, _):
+    with opened_packed(path) as (stream, _):
         yield stream
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def opened_packed(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """As :func:`opened`, and the file as it is on disk, whose position says how far the reading is."""
     try:
         with path.open("rb") as packed, contextlib.closing(_unpacked(path, packed)) as stream:
@@ -200,7 +209,7 @@ def text_blocks(
     line = 1
     rest = b""
     seen = 0
-    with _opened(path) as (stream, packed):
+    with opened_packed(path) as (stream, packed):
         while chunk := stream.read(max(block_bytes, len(_BYTE_ORDER_MARK))):
             if line == 1 and not rest:
                 chunk = chunk.removeprefix(_BYTE_ORDER_MARK)

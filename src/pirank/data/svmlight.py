@@ -51,7 +51,7 @@ def read_svmlight(
         rows_before = table.rows
         for block, rows, bad in _parsed(path, features, errors, progress, block_bytes):
             skipped.extend(bad)
-            places.add(block, table.rows, len(rows))
+            places.add(path, block.first_line, table.rows, len(rows))
             widths.add(block, rows)
             try:
                 table.append(rows, len(block.text))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,38 @@ class Columns:
         chosen = list(self.features) if self.features is not None else [n for n in names if n not in special]
         if not chosen:
             raise DataError(f"no feature column is left among {_listed(names)}", path=where)
+        self._check_once(names, chosen, where)
         return chosen
+
+    def places(self, names: Sequence[str]) -> list[int]:
+        """Where the columns that are needed stand among these."""
+        chosen = self.feature_names(names, None)
+        special = [name for name in (self.label, self.query, self.doc) if name is not None]
+        return [list(names).index(name) for name in dict.fromkeys([*chosen, *special])]
+
+    def _check_once(self, names: Sequence[str], chosen: list[str], where: str | None) -> None:
+        """Refuse a column that is there twice, or means two things."""
+        used = {self.query, *chosen, *(name for name in (self.label, self.doc) if name is not None)}
+        for name, count in Counter(names).items():
+            if count > 1 and name in used:
+                raise DataError(f"column {name!r} is there {count} times", path=where)
+        if self.label == self.query:
+            raise DataError(f"column {self.label!r} cannot be both the label and the query id", path=where)
+        for name, count in Counter(chosen).items():
+            if count > 1:
+                raise DataError(f"feature {name!r} is named {count} times", path=where)
+            if name in (self.label, self.query):
+                what = "label" if name == self.label else "query id"
+                raise DataError(f"column {name!r} is the {what} and cannot be a feature", path=where)
+
+
+def names_of(features: Sequence[str] | None) -> list[str] | None:
+    """The feature columns as a list of names; None stays None."""
+    if isinstance(features, str):
+        raise ValueError(
+            f"features must be a list of columns, got {features!r}: did you mean [{features!r}]?"
+        )
+    return None if features is None else [str(name) for name in features]
 
 
 def from_batches(
@@ -83,7 +115,7 @@ def from_batches(
         block = np.empty((batch.num_rows, len(numeric)), np.float32)
         for place, name in enumerate(numeric):
             block[:, place] = as_float32(batch.column(name))
-        ids_block = batch.column(columns.query)
+        ids_block = _decoded(batch.column(columns.query))
         good = np.isfinite(block).all(1) & ~_nulls(ids_block)
         if not good.all():
             for bad in np.flatnonzero(~good):
@@ -96,9 +128,16 @@ def from_batches(
         features.append(block[:, : len(chosen)])
         if columns.label is not None:
             labels.append(block[:, -1].copy())
-        ids.append(_plain(ids_block))
+        try:
+            ids.append(_plain(ids_block))
+        except pa.ArrowException as problem:
+            raise DataError(
+                f"the query ids {columns.query!r} are {ids_block.type}: expected whole numbers or text ({problem})",
+                path=where,
+            ) from None
         if columns.doc is not None:
-            docs.append(np.array([str(each) for each in batch.column(columns.doc).to_pylist()], object)[good])
+            names_block = [_doc_id(each) for each in batch.column(columns.doc).to_pylist()]
+            docs.append(np.array(names_block, object)[good])
         row += batch.num_rows
     if not sum(map(len, features)):
         first = (
@@ -148,17 +187,24 @@ def _stacked(blocks: list[np.ndarray]) -> np.ndarray:
 
 def as_float32(column: Any) -> np.ndarray:
     """A column as float32, with NaN where it holds no number."""
-    if (
-        pa.types.is_string(column.type)
-        or pa.types.is_large_string(column.type)
-        or column.type == pa.string_view()
-    ):
-        return np.array([number(text) for text in column.to_pylist()], np.float64).astype(np.float32)
-    if pa.types.is_dictionary(column.type) or not _numeric(column.type):
+    column = _decoded(column)
+    if _is_text(column.type):
+        values = np.array([number(text) for text in column.to_pylist()], np.float64)
+    elif _numeric(column.type):
+        values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    else:
         return np.full(len(column), np.nan, np.float32)
-    values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     with np.errstate(over="ignore"):
         return np.asarray(values.astype(np.float32))
+
+
+def _decoded(column: Any) -> Any:
+    """What categories stand for."""
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _numeric(kind: Any) -> bool:
@@ -180,14 +226,21 @@ def number(text: str | None) -> float:
 
 def _nulls(column: Any) -> np.ndarray:
     missing = pc.is_null(column, nan_is_null=True).to_numpy(zero_copy_only=False)
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        missing |= pc.equal(column, "").fill_null(True).to_numpy(zero_copy_only=False)
+    if _is_text(column.type):
+        missing |= pc.equal(column.cast(pa.large_string()), "").fill_null(True).to_numpy(zero_copy_only=False)
     return np.asarray(missing)
+
+
+def _doc_id(value: object) -> str:
+    """A document's id, "" where it has none."""
+    if value is None:
+        return ""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _plain(ids: Any) -> Any:
     """Query ids as int64 or text, so that blocks of one file can be put together."""
-    kind = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
+    kind = ids.type
     if pa.types.is_integer(kind) and kind != pa.uint64():
         return ids.cast(pa.int64())
     if pa.types.is_floating(kind):
@@ -214,9 +267,13 @@ def _bad_row(
 ) -> DataError:
     wrong = [name for name, good in zip(numeric, np.isfinite(block[bad]), strict=True) if not good]
     if wrong:
-        value = batch.column(wrong[0])[bad].as_py()
+        column = _decoded(batch.column(wrong[0]))
+        value, kind = column[bad].as_py(), column.type
         what = "label" if wrong[0] == columns.label else "feature"
-        problem = f"{what} {wrong[0]!r} is {value!r}: {wanted(value)}"
+        if value is None or _numeric(kind) or _is_text(kind):
+            problem = f"{what} {wrong[0]!r} is {value!r}: {wanted(value)}"
+        else:
+            problem = f"{what} {wrong[0]!r} is a column of {kind}: expected numbers"
         if isinstance(value, str) and what == "feature" and columns.features is None:
             problem += "; if it is not a feature, name those that are with features=[…] (--features)"
     else:

@@ -7,7 +7,7 @@ import gzip
 import json
 import lzma
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,11 @@ import pyarrow.parquet
 from pirank.data.errors import DataError
 from pirank.data.ranking_data import RankingData
 from pirank.data.sources import format_of
+from pirank.data.svmlight_blocks import doc_id
 from pirank.files import appearing
 
 _BLOCK_DOCUMENTS = 8192
+_GROUP_DOCUMENTS = 1 << 16
 
 Documents = Callable[[int], None]
 """Called with the number of documents that were written since the last call."""
@@ -37,7 +39,8 @@ def write(
 ) -> None:
     """Write data as svmlight text or Parquet, told by the ending, and read back equal.
 
-    The file appears under its name when it is complete.
+    The file appears under its name when it is complete. What a file cannot hold is refused: queries without documents,
+    and two queries of one id.
 
     Args:
         data: what to write; or parts of it one after another, as :func:`~pirank.data.synthetic_stream` gives them.
@@ -55,16 +58,45 @@ def write(
         >>> read(path)
         RankingData(queries=2, documents=6, features=35)
     """
-    parts = [data] if isinstance(data, RankingData) else data
     path = Path(path)
-    kind = format_of(path, format)
-    if kind not in ("svmlight", "parquet"):
-        raise ValueError(f"{path}: data is written as svmlight text or Parquet, not as {kind}")
+    kind = check_target(path, format)
+    parts = _whole([data] if isinstance(data, RankingData) else data)
     with appearing(path) as temporary:
         if kind == "parquet":
             _write_parquet(parts, temporary, progress)
         else:
             _write_svmlight(parts, temporary, path.suffix.lower(), sparse, progress)
+
+
+def check_target(path: Path, format: str | None = None) -> str:
+    """The format that a file would be written in, after checking that it can be."""
+    kind = format_of(path, format)
+    if kind not in ("svmlight", "parquet"):
+        raise ValueError(f"{path}: data is written as svmlight text or Parquet, not as {kind}")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: this is a folder, not a file to write")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent} to write to")
+    return kind
+
+
+def _whole(parts: Iterable[RankingData]) -> Iterator[RankingData]:
+    """The parts, after checking that their rows would say where each query starts and ends."""
+    seen: set[str] = set()
+    for data in parts:
+        empty = (data.lengths == 0).nonzero()[:, 0]
+        if len(empty):
+            raise DataError(
+                f"query {data.query_ids[int(empty[0])]!s} has no documents, and a file holds nothing else of a query: "
+                "leave such queries out, with data[data.lengths > 0]"
+            )
+        for query in map(str, data.query_ids.tolist()):
+            if query in seen:
+                raise DataError(f"two queries have the id {query}: read back, they would be one")
+            seen.add(query)
+        yield data
+    if not seen:
+        raise DataError("there is nothing to write: the data has no documents")
 
 
 # --- svmlight -----------------------------------------------------------------------------------------------------
@@ -78,9 +110,7 @@ def _write_svmlight(
             if data.labels is None:
                 raise DataError("svmlight text needs labels: write data without labels as Parquet")
             ids = _one_a_document(data, _text_ids(data.query_ids))
-            docs = None if data.doc_ids is None else [str(each) for each in data.doc_ids]
-            if docs is not None and any("\n" in each or "\r" in each for each in docs):
-                raise DataError("a document id with a line break cannot stand in a comment")
+            docs = None if data.doc_ids is None else [_comment(str(each)) for each in data.doc_ids]
             for start in range(0, data.documents, _BLOCK_DOCUMENTS):
                 rows = slice(start, start + _BLOCK_DOCUMENTS)
                 stream.write(
@@ -97,7 +127,7 @@ def _write_svmlight(
 
 
 def _lines(
-    features: np.ndarray, labels: np.ndarray, ids: np.ndarray, docs: list[str] | None, sparse: bool
+    features: np.ndarray, labels: np.ndarray, ids: np.ndarray, docs: list[str | None] | None, sparse: bool
 ) -> bytes:
     """Some lines of svmlight text: columns of text joined row by row, whose buffer then is the text."""
     columns = [_shortest(labels), pa.array(ids)]
@@ -108,7 +138,7 @@ def _lines(
             text = pc.if_else(pa.array(values != 0), text, None)
         columns.append(text)
     if docs is not None:
-        columns.append(pa.array([f"# docid = {each}" if each else None for each in docs], pa.string()))
+        columns.append(pa.array(docs, pa.string()))
     joined = pc.binary_join_element_wise(*columns, " ", null_handling="skip")
     ended = pc.binary_join_element_wise(joined, pa.scalar(""), "\n")
     return b"".join(text.encode() for text in ended.to_pylist())
@@ -117,6 +147,16 @@ def _lines(
 def _shortest(values: np.ndarray) -> Any:
     """float32 numbers as the shortest text that reads back as the same number."""
     return pc.cast(pa.array(values), pa.string())
+
+
+def _comment(doc: str) -> str | None:
+    """The comment from which a document's id is read back."""
+    if not doc:
+        return None
+    for comment in (f"# docid = {doc}", f"# {doc}"):
+        if "\n" not in doc and doc_id(comment[1:].encode()) == doc:
+            return comment
+    raise DataError(f"document id {doc!r} cannot stand in a comment of svmlight text: write Parquet")
 
 
 def _text_ids(ids: np.ndarray) -> np.ndarray:
@@ -161,37 +201,40 @@ def _write_parquet(parts: Iterable[RankingData], path: Path, progress: Documents
     writer = None
     try:
         for data in parts:
-            table = _table(data)
-            if writer is None:
-                writer = pa.parquet.ParquetWriter(path, table.schema)
-            writer.write_table(table, row_group_size=1 << 16)
-            if progress is not None:
-                progress(data.documents)
+            ids = _one_a_document(data, _parquet_ids(data.query_ids))
+            for start in range(0, data.documents, _GROUP_DOCUMENTS):
+                rows = slice(start, start + _GROUP_DOCUMENTS)
+                table = _table(data, ids, rows)
+                if writer is None:
+                    writer = pa.parquet.ParquetWriter(path, table.schema, write_page_checksum=True)
+                writer.write_table(table)
+                if progress is not None:
+                    progress(len(table))
     except pa.ArrowInvalid as problem:
         raise DataError(f"the parts do not fit into one table: {problem}") from None
     finally:
         if writer is not None:
             writer.close()
-    if writer is None:
-        raise DataError("there is nothing to write")
 
 
-def _table(data: RankingData) -> Any:
+def _parquet_ids(ids: np.ndarray) -> np.ndarray:
+    return ids if ids.dtype.kind in "iu" else np.array([str(each) for each in ids], dtype=object)
+
+
+def _table(data: RankingData, ids: np.ndarray, rows: slice) -> Any:
+    """Some rows of the data as a table."""
     names = data.feature_names or [f"feature_{place + 1}" for place in range(data.features.shape[1])]
     roles = {"label": _free("label", names), "query": _free("qid", names), "doc": _free("docid", names)}
-    ids = data.query_ids
-    if ids.dtype.kind not in "iu":
-        ids = np.array([str(each) for each in ids], dtype=object)
-    columns = {roles["query"]: pa.array(_one_a_document(data, ids))}
+    columns = {roles["query"]: pa.array(ids[rows])}
     if data.labels is None:
         del roles["label"]
     else:
-        columns[roles["label"]] = pa.array(data.labels.numpy(force=True))
+        columns[roles["label"]] = pa.array(data.labels[rows].numpy(force=True))
     if data.doc_ids is None:
         del roles["doc"]
     else:
-        columns[roles["doc"]] = pa.array([str(each) for each in data.doc_ids], pa.string())
-    values = data.features.numpy(force=True)
+        columns[roles["doc"]] = pa.array([str(each) for each in data.doc_ids[rows]], pa.string())
+    values = data.features[rows].numpy(force=True)
     for place, name in enumerate(names):
         columns[name] = pa.array(np.ascontiguousarray(values[:, place]))
     # Says which column is what, so that reading needs no options.
