@@ -43,7 +43,7 @@ def from_arrays(
     """
     features = _features(X)
     rows = features.shape[0]
-    labels = None if y is None else tensor_of(y)
+    labels = None if y is None else tensor_of(y, "y")
     if labels is not None and labels.dim() == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     doc_ids = None if doc_ids is None else np.asarray(doc_ids)
@@ -55,7 +55,11 @@ def from_arrays(
     if ids.shape != (rows,):
         raise DataError(f"qid must be one id a row, [{rows}]: got {list(ids.shape)}")
     _check_ids(ids)
-    grouped = group_rows(ids, sort_queries=sort_queries)
+    try:
+        grouped = group_rows(ids, sort_queries=sort_queries)
+    except TypeError:
+        kinds = ", ".join(sorted({type(each).__name__ for each in ids.tolist()}))
+        raise DataError(f"qid must be all numbers or all text, got {kinds}") from None
     data = RankingData(features, labels, np.array([0, rows]), None, doc_ids, feature_names)
     if grouped.order is not None:
         order = torch.from_numpy(grouped.order).to(data.device)
@@ -66,9 +70,9 @@ def from_arrays(
 
 
 def _check_ids(ids: np.ndarray) -> None:
-    if ids.dtype.kind not in "fO":
+    if ids.dtype.kind not in "fmMO":
         return
-    missing = (ids != ids) | np.array([each is None for each in ids], bool)  # NaN is not equal to itself
+    missing = np.array(list(map(_is_missing, ids)), bool) if ids.dtype == object else ids != ids
     if missing.any():
         raise DataError(
             f"qid is missing in {int(missing.sum())} rows, the first is row {int(missing.argmax())} (from 0): "
@@ -76,13 +80,16 @@ def _check_ids(ids: np.ndarray) -> None:
         )
 
 
-def _features(X: Any) -> Tensor:
-    if hasattr(X, "toarray"):
-        X = X.toarray()
+def _is_missing(each: Any) -> bool:
+    """None, and whatever is not equal to itself: NaN, NaT; pandas.NA does not even say."""
     try:
-        features = tensor_of(X)
+        return each is None or bool(each != each)
     except TypeError:
-        raise DataError(f"X must hold numbers, got an array of {np.asarray(X).dtype}") from None
+        return True
+
+
+def _features(X: Any) -> Tensor:
+    features = tensor_of(X.toarray() if hasattr(X, "toarray") else X, "X")
     if features.dim() != 2:
         raise DataError(f"X must be [rows, features], got {list(features.shape)}")
     features = features.to(torch.float32)
@@ -113,6 +120,7 @@ def _offsets(group: Any, rows: int) -> np.ndarray:
         raise DataError(f"group must not be negative, got {int(sizes.min())}")
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
-    if offsets[-1] != rows:
-        raise DataError(f"group must sum to the number of rows, {rows}: got {int(offsets[-1])}")
+    total = sum(sizes.tolist())  # without end, unlike int64
+    if total != rows:
+        raise DataError(f"group must sum to the number of rows, {rows}: got {total}")
     return offsets

@@ -7,8 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from pirank.data.errors import DataError
 from pirank.data.ranking_data import RankingData
-from pirank.data.tables import Columns, from_batches
+from pirank.data.tables import Columns, from_batches, names_of
 
 _BATCH_ROWS = 65536
 
@@ -42,8 +43,13 @@ def from_frame(
     """
     if errors not in ("raise", "skip"):
         raise ValueError(f"errors must be 'raise' or 'skip', got {errors!r}")
-    table = _arrow_table(frame)
-    columns = Columns(label, query, features, doc)
+    columns = Columns(
+        None if label is None else str(label),
+        str(query),
+        names_of(features),
+        None if doc is None else str(doc),
+    )
+    table = _arrow_table(frame, columns)
     return from_batches(
         table.to_batches(max_chunksize=_BATCH_ROWS),
         table.column_names,
@@ -53,20 +59,35 @@ def from_frame(
     )
 
 
-def _arrow_table(frame: Any) -> Any:
-    if isinstance(frame, pa.Table):
-        return frame
+def _arrow_table(frame: Any, columns: Columns) -> Any:
+    """The columns that are needed, as an Arrow table."""
+    module, kind = type(frame).__module__.partition(".")[0], type(frame).__name__
+    if module == "pandas" and kind == "DataFrame":
+        names = [str(name) for name in frame.columns]
+        return pa.table({names[i]: _pandas_column(frame.iloc[:, i]) for i in columns.places(names)})
+    if module == "polars" and kind in ("DataFrame", "LazyFrame"):
+        names = frame.collect_schema().names()
+        chosen = frame.lazy().select([names[i] for i in columns.places(names)]).collect()
+        try:
+            return chosen.to_arrow()
+        except pa.ArrowException as problem:
+            types = ", ".join(sorted({str(each) for each in chosen.dtypes}))
+            raise DataError(f"columns of {types} cannot be read by way of Arrow: {problem}") from None
     if isinstance(frame, pa.RecordBatch):
-        return pa.Table.from_batches([frame])
-    module = type(frame).__module__.partition(".")[0]
-    if module == "pandas":
-        return pa.Table.from_pandas(frame, preserve_index=False)
-    if hasattr(frame, "collect") and module == "polars":
-        frame = frame.collect()
-    if module == "polars":
-        return frame.to_arrow()
-    if hasattr(frame, "__arrow_c_stream__"):
-        return pa.table(frame)
-    raise TypeError(
-        f"frame must be a pandas or polars data frame or an Arrow table, got {type(frame).__name__}"
-    )
+        frame = pa.Table.from_batches([frame])
+    elif not isinstance(frame, pa.Table) and hasattr(frame, "__arrow_c_stream__") and kind != "Series":
+        frame = pa.table(frame)
+    if not isinstance(frame, pa.Table):
+        raise TypeError(f"frame must be a pandas or polars data frame or an Arrow table, got {kind}")
+    return frame.select(columns.places(frame.column_names))
+
+
+def _pandas_column(column: Any) -> Any:
+    try:
+        return pa.array(column, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        # Objects of several types, sparse columns, complex numbers: what they say as text is a number, or is none.
+        missing = column.isna()
+        return pa.array(
+            [None if gone else str(value) for value, gone in zip(column, missing, strict=True)], pa.string()
+        )

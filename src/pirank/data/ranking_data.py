@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from torch import Tensor
 
 from pirank.data.errors import DataError, SkippedLines
 from pirank.data.ordering import by_length
+from pirank.data.query_ids import joined
 from pirank.data.summary import Summary, summarise
-from pirank.lists import check_finite, check_offsets
+from pirank.lists import check_offsets
 
 # Queries among which those of similar length are brought together.
 _POOL = 1000
@@ -59,7 +61,7 @@ class RankingData:
         *,
         skipped: SkippedLines | None = None,
     ) -> None:
-        features = tensor_of(features)
+        features = tensor_of(features, "features")
         if features.dim() != 2:
             raise DataError(f"features must be [documents, features], got {list(features.shape)}")
         self.features: Tensor = features.to(torch.float32)
@@ -83,6 +85,9 @@ class RankingData:
             raise DataError(
                 f"feature_names must hold one name a feature, {width}: got {len(self.feature_names)}"
             )
+        if self.feature_names is not None and len(set(self.feature_names)) < width:
+            twice = Counter(self.feature_names).most_common(1)[0][0]
+            raise DataError(f"feature_names must differ: {twice!r} is there more than once")
         self.skipped: SkippedLines = SkippedLines() if skipped is None else skipped
 
     # --- what is there --------------------------------------------------------------------------------------
@@ -170,7 +175,7 @@ class RankingData:
             >>> [len(part) for part in data.split([0.6, 0.2, 0.2])]
             [6, 2, 2]
         """
-        if not fractions or min(fractions) < 0 or abs(sum(fractions) - 1) > 1e-6:
+        if not all(0 <= share <= 1 for share in fractions) or abs(sum(fractions) - 1) > 1e-6:
             raise ValueError(f"fractions must be shares from 0 to 1 that sum to 1, got {list(fractions)}")
         order = np.random.default_rng(seed).permutation(len(self))
         bounds = np.rint(np.cumsum(fractions) * len(self)).astype(np.int64)[:-1]
@@ -194,17 +199,21 @@ class RankingData:
         return self._gathered(torch.from_numpy(order))
 
     @staticmethod
-    def concatenate(parts: Sequence[RankingData]) -> RankingData:
+    def concatenate(parts: Iterable[RankingData]) -> RankingData:
         """The queries of several data sets, one after another; document ids stay if all parts have them."""
+        parts = list(parts)
         if not parts:
             raise ValueError("concatenate needs at least one part, got none")
         first = parts[0]
+        names = next((part.feature_names for part in parts if part.feature_names is not None), None)
         for part in parts[1:]:
             if part.features.shape[1] != first.features.shape[1]:
                 raise DataError(
                     "the parts must have the same features: "
                     f"got {first.features.shape[1]} and {part.features.shape[1]} columns"
                 )
+            if part.feature_names is not None and part.feature_names != names:
+                raise DataError("the parts must have the same features: their names differ, or their order")
             if (part.labels is None) != (first.labels is None):
                 raise DataError("the parts must all have labels, or none of them: got both kinds")
         starts = np.cumsum([0] + [part.documents for part in parts])
@@ -220,9 +229,9 @@ class RankingData:
             torch.cat([part.features for part in parts]),
             torch.cat(labels) if labels else None,
             torch.cat(offsets),
-            np.concatenate([part.query_ids for part in parts]),
+            joined([part.query_ids for part in parts]),
             np.concatenate(doc_ids) if len(doc_ids) == len(parts) else None,
-            first.feature_names,
+            names,
             skipped=skipped,
         )
 
@@ -293,32 +302,52 @@ class RankingData:
         return index.to(torch.int64) % len(self)
 
 
-def tensor_of(values: Any) -> Tensor:
-    """Numbers of any kind as a tensor, an array of float32 without a copy."""
+def tensor_of(values: Any, name: str) -> Tensor:
+    """Numbers of any kind as a tensor, an array of float32 without a copy; other values are refused by name."""
     if isinstance(values, Tensor):
-        return values
-    array = np.asarray(values)
+        if values.is_complex():
+            raise DataError(f"{name} must be real numbers, got {values.dtype}")
+        return (values.to_dense() if values.layout != torch.strided else values).detach()
+    array = _real_numbers(values, name)
+    if array.dtype != np.float32 or not array.dtype.isnative or min(array.strides, default=0) < 0:
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused as that
+            array = array.astype(np.float32, order="C")
     if array.flags.writeable:
-        return torch.as_tensor(array)
-    if array.dtype != np.float32:
-        return torch.as_tensor(array.copy())
+        return torch.from_numpy(array)
     with warnings.catch_warnings():
         # PyTorch warns of writing to what NumPy holds read-only, as a file mapped into memory: nothing here writes.
         warnings.simplefilter("ignore", UserWarning)
         return torch.from_numpy(array)
 
 
+def _real_numbers(values: Any, name: str) -> np.ndarray:
+    """An array of whole or floating-point numbers or booleans."""
+    try:
+        array = np.asarray(values)
+        if array.dtype == object:
+            array = array.astype(np.float64)
+    except (TypeError, ValueError) as problem:
+        raise DataError(f"{name} must be numbers, in rows of one length: {problem}") from None
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{name} must be numbers, got an array of {array.dtype}")
+    if isinstance(values, np.ma.MaskedArray):
+        array = np.where(np.ma.getmaskarray(values), np.nan, array)
+    return array
+
+
 def _as_labels(labels: Any, features: Tensor) -> Tensor:
-    tensor = tensor_of(labels)
+    tensor = tensor_of(labels, "labels")
     if tensor.shape != (features.shape[0],):
         raise DataError(
             f"labels must be one number a document, [{features.shape[0]}]: got {list(tensor.shape)}"
         )
     tensor = tensor.to(device=features.device, dtype=torch.float32)
-    try:
-        check_finite(tensor, None, "labels")
-    except ValueError as problem:
-        raise DataError(str(problem)) from None
+    bad = (~tensor.isfinite()).nonzero()[:, 0]
+    if len(bad):
+        first = int(bad[0])
+        raise DataError(
+            f"labels must be finite: {len(bad)} are not, the first is {float(tensor[first])} in row {first} (from 0)"
+        )
     return tensor
 
 
