@@ -13,11 +13,11 @@ from pirank.data.catalogue import CATALOGUE
 
 
 def parts(folder: Path, names: list[str], archive: bool = False) -> None:
-    """One query of one document in each file, named by the file."""
+    """One query of one document in each file, named by the file; most features are left out."""
     for name in names:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = f"1 qid:{name.replace('/', '-')} 1:1\n".encode()
+        text = f"1 qid:{name.replace('/', '-')} 2:1\n".encode()
         if archive:
             path.with_name(path.name + ".gz").write_bytes(gzip.compress(text))
         else:
@@ -70,12 +70,48 @@ def test_sets_of_yahoo(tmp_path: Path) -> None:
 
 def test_istella_has_no_validation_split_of_its_own(tmp_path: Path) -> None:
     parts(tmp_path, ["test.txt"])
-    (tmp_path / "train.txt").write_text("".join(f"1 qid:{query} 1:1\n" for query in range(100)))
+    (tmp_path / "train.txt").write_text("".join(f"1 qid:{query} 2:1\n" for query in range(100)))
     splits = load("istella", tmp_path, cache=False, counts="ignore")
     assert (len(splits.train), len(splits.vali), len(splits.test)) == (80, 20, 1)
     assert not np.intersect1d(splits.train.query_ids, splits.vali.query_ids).size
     parts(tmp_path / "sample", ["train.txt", "vali.txt", "test.txt"])
     assert len(load("istella-s", tmp_path / "sample", cache=False, counts="ignore").vali) == 1
+
+
+def test_istella_holds_numbers_beyond_float32(tmp_path: Path) -> None:
+    values = ["1.79769313486e+308", "-1.79769313486232e+308", "1.8e+308", "2.5", "-3.4028234e+38"]
+    for line in (0, 1):
+        # Both regular text and text that is read line by line.
+        text = "".join(f"1 qid:{q} 2:{value}\n" for q, value in enumerate(values)) + "0 qid:9 2.0:3\n" * line
+        parts(tmp_path, ["vali.txt", "test.txt"])
+        (tmp_path / "train.txt").write_text(text)
+        largest = float(np.finfo(np.float32).max)
+        column = load("istella-s", tmp_path, cache=False, counts="ignore").train.features[:5, 1]
+        assert column.tolist() == [largest, -largest, largest, 2.5, np.float32(-3.4028234e38)]
+        parts(tmp_path, [f"Fold1/{split}.txt" for split in ("train", "vali", "test")])
+        (tmp_path / "Fold1" / "train.txt").write_text(text)
+        with pytest.raises(
+            DataError, match=r"train\.txt:1: the value of feature 2 is '1\.797.*beyond the largest"
+        ):
+            load("mslr-web10k", tmp_path, cache=False)
+    for bad in ("inf", "-Infinity", "nan", "x"):
+        (tmp_path / "train.txt").write_text(f"1 qid:1 2:{bad}\n")
+        with pytest.raises(DataError, match="the value of feature 2 is"):
+            load("istella-s", tmp_path, cache=False)
+
+
+def test_a_set_of_another_width_is_refused(tmp_path: Path) -> None:
+    parts(tmp_path, [f"S{k}.txt" for k in range(1, 6)])
+    dense = " ".join(f"{i}:0.5" for i in range(1, 26))  # LETOR 2.0's OHSUMED has 25 features
+    (tmp_path / "S4.txt").write_text(f"1 qid:1 {dense}\n0 qid:1 {dense}\n")
+    with pytest.raises(DataError, match=r"S4\.txt:1: every line has 25 features, but 45 are expected"):
+        load("ohsumed", tmp_path, cache=False)
+
+
+def test_the_folder_may_have_the_set_s_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts(tmp_path / "mslr-web10k", [f"Fold1/{split}.txt" for split in ("train", "vali", "test")])
+    monkeypatch.setenv("PIRANK_DATA", str(tmp_path))
+    assert len(load("mslr-web10k", cache=False, counts="ignore").test) == 1
 
 
 def test_counts_are_compared_with_the_published_ones(tmp_path: Path) -> None:
@@ -95,6 +131,7 @@ def test_published_counts_add_up() -> None:
             if fold in published:
                 assert sum(queries for queries, _ in published[fold].values()) == total
     assert sum(documents or 0 for _, documents in CATALOGUE["mslr-web10k"].published[1].values()) == 1_200_192
+    assert sum(documents or 0 for _, documents in CATALOGUE["mslr-web30k"].published[1].values()) == 3_771_125
     assert sum(queries for queries, _ in CATALOGUE["istella-s"].published[0].values()) == 33_018
     assert sum(queries for queries, _ in CATALOGUE["istella"].published[0].values()) == 33_018
     assert sum(documents or 0 for _, documents in CATALOGUE["istella-s"].published[0].values()) == 3_408_630

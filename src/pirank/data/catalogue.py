@@ -29,6 +29,7 @@ class NamedSet:
         folders: folders they may lie in, below the one given.
         published: published counts by fold or set (0: any) and split; ``"all parts"`` is all splits together.
         source: where to get it.
+        clip: whether it holds numbers beyond float32, which are read as the largest.
     """
 
     name: str
@@ -39,6 +40,7 @@ class NamedSet:
     folders: tuple[str, ...]
     published: Mapping[int, Mapping[str, Counts]] = field(repr=False)
     source: str
+    clip: bool = False
 
     def counts(self, part: int) -> Mapping[str, Counts]:
         """What to expect of a fold or set."""
@@ -69,12 +71,12 @@ def _five_part_files(fold: int) -> Files:
 _MICROSOFT = "https://www.microsoft.com/en-us/research/project/mslr/"
 _LETOR = "https://www.microsoft.com/en-us/research/project/letor-learning-rank-information-retrieval/"
 
-_WEB30K_QUERIES = {
-    1: (18919, 6306, 6306),
-    2: (18918, 6306, 6307),
-    3: (18918, 6307, 6306),
-    4: (18919, 6306, 6306),
-    5: (18919, 6306, 6306),
+_WEB30K: dict[int, Mapping[str, Counts]] = {
+    1: {"train": (18919, 2270296), "vali": (6306, 747218), "test": (6306, 753611)},
+    2: {"train": (18918, None), "vali": (6306, None), "test": (6307, None)},
+    3: {"train": (18918, None), "vali": (6307, None), "test": (6306, None)},
+    4: {"train": (18919, None), "vali": (6306, None), "test": (6306, None)},
+    5: {"train": (18919, None), "vali": (6306, None), "test": (6306, None)},
 }
 
 _SETS = (
@@ -98,13 +100,7 @@ _SETS = (
         "fold",
         (_fold_files,),
         ("MSLR-WEB30K",),
-        {
-            0: {"all parts": (31531, 3771125)},
-            **{
-                fold: {"train": (train, None), "vali": (vali, None), "test": (test, None)}
-                for fold, (train, vali, test) in _WEB30K_QUERIES.items()
-            },
-        },
+        {0: {"all parts": (31531, 3771125)}, **_WEB30K},
         _MICROSOFT,
     ),
     NamedSet(
@@ -113,7 +109,7 @@ _SETS = (
         2,
         "set",
         (_plain("set{}.train.txt", "set{}.valid.txt", "set{}.test.txt"),),
-        ("ltrc_yahoo", "C14", "yahoo-c14"),
+        ("ltrc_yahoo", "C14"),
         {
             1: {"train": (19944, 473134), "vali": (2994, 71083), "test": (6983, 165660)},
             2: {"train": (1266, 34815), "vali": (1266, 34881), "test": (3798, 103174)},
@@ -126,9 +122,10 @@ _SETS = (
         0,
         "fold",
         (_plain("train.txt", None, "test.txt"),),
-        ("full", "istella", "istella/full"),
+        ("full", "istella/full"),
         {0: {"train": (23219, 7325625), "test": (9799, 3129004)}},
         "http://quickrank.isti.cnr.it/istella-dataset/",
+        clip=True,  # 1.79769313486e+308 stands in both
     ),
     NamedSet(
         "istella-s",
@@ -136,9 +133,10 @@ _SETS = (
         0,
         "fold",
         (_plain("train.txt", "vali.txt", "test.txt"),),
-        ("sample", "istella-s", "istella-s-letor/sample", "istella-s-letor"),
+        ("sample", "istella-s/sample", "istella-s-letor/sample", "istella-s-letor"),
         {0: {"train": (19245, 2043304), "vali": (7211, 684076), "test": (6562, 681250)}},
         "http://quickrank.isti.cnr.it/istella-dataset/",
+        clip=True,
     ),
     NamedSet(
         "mq2007",

@@ -60,11 +60,11 @@ def load(
 
     Each file may also be compressed (``.gz``, ``.xz``, ``.bz2``, ``.zst``), and the folder may be the one above. From
     the parts S1 to S5 the official folds are made: fold k trains on S_k, S_k+1 and S_k+2, validates on S_k+3 and tests
-    on S_k+4, counted in a circle.
+    on S_k+4, counted in a circle. Istella's sets hold numbers beyond float32; these are read as the largest.
 
     Args:
         name: see above.
-        folder: where the files are; None: the folder of that name in ``$PIRANK_DATA``.
+        folder: where the files are, or the folder above; None: ``$PIRANK_DATA``.
         fold: 1 to 5, for the sets that have folds; None: 1.
         set: 1 or 2, for ``yahoo-c14``; None: 1.
         counts: what to do where queries or documents are not as many as published: ``"warn"``, ``"raise"`` or
@@ -80,7 +80,9 @@ def load(
     base = _folder(name, folder)
     files = files_of(name, base, fold=fold, set=set)
     parts = {
-        split: read(paths, features=about.features, cache=cache, progress=progress)
+        split: read(
+            paths, features=about.features, pad=False, clip=about.clip, cache=cache, progress=progress
+        )
         for split, paths in files.items()
     }
     problem = _count_problem(about, _part(about, fold, set), parts)
@@ -148,14 +150,14 @@ def _found(about: NamedSet, part: int, base: Path) -> dict[str, list[Path]]:
     )
     raise DataError(
         f"{about.name} is not complete here: expected {wanted} (also compressed), in this folder or in "
-        f"{', '.join(about.folders)} below it; {_where_to_get(about)}",
+        f"{', '.join((about.name, *about.folders))} below it; {_where_to_get(about)}",
         path=str(base),
     )
 
 
 def _candidates(base: Path, about: NamedSet) -> Iterator[Path]:
     yield base
-    for name in about.folders:
+    for name in (about.name, *about.folders):
         yield base / name
 
 

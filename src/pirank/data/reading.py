@@ -24,6 +24,7 @@ def read(
     query: str = "qid",
     features: int | Sequence[str] | None = None,
     pad: bool = True,
+    clip: bool = False,
     doc: str | None = None,
     format: str | None = None,
     errors: str = "raise",
@@ -43,6 +44,7 @@ def read(
             features, None for the largest index.
         pad: whether svmlight text may have fewer features than ``features`` says where no line leaves any out; the
             others are 0. Text that leaves out zeros always may.
+        clip: whether features of svmlight text beyond the largest float32 (3.4e38) are that; else they are errors.
         doc: the document id column of a table. svmlight comments of the form ``# docid = …`` are found by
             themselves.
         format: ``"svmlight"``, ``"parquet"``, ``"csv"`` or ``"arrow"``, where the ending does not tell.
@@ -89,7 +91,13 @@ def read(
         if kind == "svmlight":
             width = features if isinstance(features, int) else None
             return read_svmlight(
-                files, features=width, pad=pad, errors=errors, sort_queries=sort_queries, progress=progress
+                files,
+                features=width,
+                pad=pad,
+                clip=clip,
+                errors=errors,
+                sort_queries=sort_queries,
+                progress=progress,
             )
         columns = Columns(label, query, None if isinstance(features, int) else features, doc)
         parts = [
@@ -108,6 +116,8 @@ def read(
     }
     if not pad:
         options["pad"] = False
+    if clip:
+        options["clip"] = True
     if kind != "svmlight":
         options.update(label=label, query=query, doc=doc)
     return cached(files, options, cache, build)

@@ -26,6 +26,7 @@ def read_svmlight(
     *,
     features: int | None = None,
     pad: bool = True,
+    clip: bool = False,
     errors: str = "raise",
     sort_queries: bool = False,
     progress: Progress | None = None,
@@ -42,21 +43,21 @@ def read_svmlight(
     labels: list[np.ndarray] = []
     ids: list[np.ndarray] = []
     doc_ids: list[list[str] | int] = []
-    places = Places(partial(line_of_row, features=features))
+    places = Places(partial(line_of_row, features=features, clip=clip))
     widths = DenseWidths(None if pad else features)
     for path in files:
         table.expect_file(
             path.stat().st_size if path.suffix.lower() not in (".gz", ".xz", ".zst", ".bz2") else None
         )
         rows_before = table.rows
-        for block, rows, bad in _parsed(path, features, errors, progress, block_bytes):
+        for block, rows, bad in _parsed(path, features, clip, errors, progress, block_bytes):
             skipped.extend(bad)
             places.add(path, block.first_line, table.rows, len(rows))
             widths.add(block, rows)
             try:
                 table.append(rows, len(block.text))
             except MemoryError:
-                line, text = line_of_row(path, block.first_line, rows.widest, features)
+                line, text = line_of_row(path, block.first_line, rows.widest, features, clip=clip)
                 problem = f"feature index {rows.width}: a table with so many columns does not fit into memory"
                 raise DataError(problem, path=str(path), line=line, text=text) from None
             labels.append(rows.labels)
@@ -127,15 +128,20 @@ class DenseWidths:
 
 
 def _parsed(
-    path: Path, features: int | None, errors: str, progress: Progress | None, block_bytes: int
+    path: Path,
+    features: int | None,
+    clip: bool,
+    errors: str,
+    progress: Progress | None,
+    block_bytes: int,
 ) -> Iterator[tuple[TextBlock, Rows, SkippedLines]]:
     """The blocks of a file and their rows, in order, parsed a few at a time."""
 
     def parse(block: TextBlock) -> tuple[TextBlock, Rows, SkippedLines]:
         skipped = SkippedLines()
-        rows = parse_regular(block.text)
+        rows = parse_regular(block.text, clip=clip)
         if rows is None or (features is not None and rows.width > features):
-            rows = parse_lines(block, None if errors == "raise" else skipped, features)
+            rows = parse_lines(block, None if errors == "raise" else skipped, features, clip=clip)
         return block, rows, skipped
 
     workers = min(8, _processors())

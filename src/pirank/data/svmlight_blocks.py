@@ -68,8 +68,13 @@ class Rows:
         return int(np.repeat(np.arange(len(self)), self.counts)[self.columns.argmax()])
 
 
-def parse_regular(text: bytes) -> Rows | None:
-    """The rows of a block of whole lines, or None where any line is not regular."""
+def parse_regular(text: bytes, *, clip: bool = False) -> Rows | None:
+    """The rows of a block of whole lines, or None where any line is not regular.
+
+    Args:
+        text: whole lines.
+        clip: take the largest float32 for features beyond it.
+    """
     doc_ids = None
     if b"#" in text:
         text = text.replace(b"\r\n", b"\n")
@@ -87,7 +92,7 @@ def parse_regular(text: bytes) -> Rows | None:
     if numbers is None:
         return None
     pairs, query_ids = numbers
-    return _rows(pairs, rows, query_ids, doc_ids)
+    return _rows(pairs, rows, query_ids, doc_ids, clip)
 
 
 @dataclass
@@ -226,19 +231,19 @@ def _cast(text: bytes, tokens: _Tokens, but: np.ndarray | None) -> np.ndarray:
 
 
 def _rows(
-    pairs: np.ndarray, starts: np.ndarray, query_ids: np.ndarray, doc_ids: list[str] | None
+    pairs: np.ndarray, starts: np.ndarray, query_ids: np.ndarray, doc_ids: list[str] | None, clip: bool
 ) -> Rows | None:
     counts = np.diff(starts, append=len(pairs)) - 1
     labels = _single(pairs[starts, 0])
     if len(counts) and (counts == counts[0]).all() and counts[0] > 0:
         table = pairs.reshape(len(starts), counts[0] + 1, 2)[:, 1:]
         if (table[:, :, 0] == np.arange(1, counts[0] + 1)).all():
-            values = _single(table[:, :, 1])
+            values = _single(table[:, :, 1], clip)
             finite = bool(np.isfinite(values).all() and np.isfinite(labels).all())
             return Rows(labels, query_ids, counts, values, None, doc_ids) if finite else None
     inside = np.ones(len(pairs), bool)
     inside[starts] = False
-    indices, values = pairs[inside, 0], _single(pairs[inside, 1])
+    indices, values = pairs[inside, 0], _single(pairs[inside, 1], clip)
     # A row's first index only has to be at least 1; every other must exceed the one before it.
     least = np.empty_like(indices)
     least[1:] = indices[:-1]
@@ -254,10 +259,14 @@ def _rows(
     return Rows(labels, query_ids, counts, values, indices.astype(np.int64) - 1, doc_ids) if good else None
 
 
-def _single(numbers: np.ndarray) -> np.ndarray:
-    """As float32; what does not fit becomes infinite, and is caught with the infinities."""
+def _single(numbers: np.ndarray, clip: bool = False) -> np.ndarray:
+    """As float32; what does not fit becomes infinite, and is caught with the infinities, or the largest of its sign."""
     with np.errstate(over="ignore"):
-        return numbers.astype(np.float32)
+        single = numbers.astype(np.float32)
+    if clip and not np.isfinite(single).all():
+        beyond = ~np.isfinite(single) & np.isfinite(numbers)
+        single[beyond] = np.copysign(np.finfo(np.float32).max, single[beyond])
+    return single
 
 
 def _doc_ids(text: bytes) -> list[str] | None:

@@ -16,13 +16,16 @@ from pirank.data.svmlight_blocks import Rows, doc_id
 _BEYOND = float(np.finfo(np.float32).max) + 2.0**103
 
 
-def parse_lines(block: TextBlock, skipped: SkippedLines | None, features: int | None = None) -> Rows:
+def parse_lines(
+    block: TextBlock, skipped: SkippedLines | None, features: int | None = None, *, clip: bool = False
+) -> Rows:
     """The rows of a block.
 
     Args:
         block: whole lines.
         skipped: where bad lines are counted; None: the first one is raised.
         features: the largest feature index allowed.
+        clip: take the largest float32 for features beyond it.
     """
     labels: list[float] = []
     ids: list[int | str] = []
@@ -35,7 +38,7 @@ def parse_lines(block: TextBlock, skipped: SkippedLines | None, features: int | 
         if not content.strip():
             continue
         try:
-            label, qid, row_columns, row_values = _parse_line(content, features)
+            label, qid, row_columns, row_values = _parse_line(content, features, clip)
         except _LineError as problem:
             error = DataError(str(problem), path=str(block.path), line=number, text=_as_text(line))
             if skipped is None:
@@ -61,7 +64,7 @@ def parse_lines(block: TextBlock, skipped: SkippedLines | None, features: int | 
 
 
 def line_of_row(
-    path: Path, first_line: int, row: int, features: int | None = None
+    path: Path, first_line: int, row: int, features: int | None = None, *, clip: bool = False
 ) -> tuple[int | None, str | None]:
     """Number and text of a row, counted from 0 among the legal lines from ``first_line`` on; reads the file again."""
     if not path.is_file():  # a pipe is read once
@@ -72,7 +75,7 @@ def line_of_row(
             if number < first_line or not content.strip():
                 continue
             try:
-                _parse_line(content, features)
+                _parse_line(content, features, clip)
             except _LineError:
                 continue
             if row == 0:
@@ -85,7 +88,9 @@ class _LineError(Exception):
     """What is wrong with a line."""
 
 
-def _parse_line(content: bytes, features: int | None) -> tuple[float, int | str, list[int], list[float]]:
+def _parse_line(
+    content: bytes, features: int | None, clip: bool
+) -> tuple[float, int | str, list[int], list[float]]:
     tokens = content.split()
     label = _number(tokens[0], "the label")
     if len(tokens) < 2 or not tokens[1].startswith(b"qid:"):
@@ -111,7 +116,7 @@ def _parse_line(content: bytes, features: int | None) -> tuple[float, int | str,
         if features is not None and index > features:
             raise _LineError(f"feature index {index}: there are {features} features")
         columns.append(index - 1)
-        values.append(_number(value_text, f"the value of feature {index}"))
+        values.append(_number(value_text, f"the value of feature {index}", clip))
         last = index
     return label, query_id(qid), columns, values
 
@@ -126,17 +131,21 @@ def _index(text: bytes) -> int:
     return int(number)
 
 
-def _number(text: bytes, what: str) -> float:
+def _number(text: bytes, what: str, clip: bool | None = None) -> float:
+    """A number; one beyond float32 is an error, or with ``clip`` the largest; None: there is no choice."""
     try:
         number = float(text)
     except ValueError:
         number = None
     if number is None or b"_" in text:
         raise _LineError(f"{what} is {_shown(text)}, not a number")
+    if clip and abs(number) >= _BEYOND and any(sign in b"0123456789" for sign in text):
+        return math.copysign(float(np.finfo(np.float32).max), number)
     if not math.isfinite(number):
         raise _LineError(f"{what} is {_shown(text)}: only finite numbers can be ranked")
     if abs(number) >= _BEYOND:
-        raise _LineError(f"{what} is {_shown(text)}, beyond the largest float32")
+        hint = "" if clip is None else ": clip=True (--clip) takes the largest instead"
+        raise _LineError(f"{what} is {_shown(text)}, beyond the largest float32{hint}")
     return number
 
 
