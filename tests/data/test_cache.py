@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from safetensors import SafetensorError
 
@@ -95,7 +96,9 @@ def test_a_changed_source_is_read_again_and_a_touched_one_is_not(source: Path, r
     assert len(caches(source.parent)) == 1
 
 
-@pytest.mark.parametrize("damage", ["cut", "header", "empty", "labels", "version", "folder"])
+@pytest.mark.parametrize(
+    "damage", ["cut", "header", "empty", "labels", "features", "version", "other", "folder"]
+)
 def test_a_damaged_cache_is_rebuilt(source: Path, reads: list[int], damage: str) -> None:
     first = read(source, errors="skip", cache=True)
     (place,) = caches(source.parent)
@@ -113,7 +116,9 @@ def test_a_damaged_cache_is_rebuilt(source: Path, reads: list[int], damage: str)
                 "header": b"\xff" * 20 + raw[20:],
                 "empty": b"",
                 "labels": changed,
-                "version": raw.replace(b'\\"version\\": 1', b'\\"version\\": 0'),
+                "features": raw.replace(np.float32(7).tobytes(), np.float32(8).tobytes()),
+                "version": raw.replace(b'\\"version\\": 2', b'\\"version\\": 0'),
+                "other": safetensors.torch.save({"x": torch.zeros(1)}, {"pirank": "[]"}),
             }[damage]
         )
         assert place.read_bytes() != raw
