@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 
@@ -100,3 +101,18 @@ def test_impossible_options() -> None:
         simulate_clicks(data, max_label=1)
     with pytest.raises(ValueError, match="sessions must be at least 1, got 0"):
         simulate_clicks(data, sessions=0)
+    with pytest.raises(ValueError, match="cutoff must be at least 1, got 0"):
+        simulate_clicks(data, cutoff=0)
+    with pytest.raises(ValueError, match="eta must be at least 0, got nan"):
+        simulate_clicks(data, eta=float("nan"))
+    with pytest.raises(ValueError, match="scores must be numbers: got NaN"):
+        simulate_clicks(data, torch.full((7,), float("nan")))
+    with pytest.raises(ValueError, match=r"labels are grades, of gain 2\^label: got a label of 2000"):
+        simulate_clicks(RankingData(torch.zeros(1, 1), [2000], [0, 1]))
+
+
+def test_scores_may_be_a_tensor_or_an_array() -> None:
+    data = two_lists()
+    scores = np.arange(7) * 1e-9 + 1  # equal in float32
+    for given in (torch.from_numpy(scores), scores, scores.tolist()):
+        assert simulate_clicks(data, given).positions.tolist() == [4, 3, 2, 1, 3, 2, 1]

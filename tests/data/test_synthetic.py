@@ -80,6 +80,7 @@ def test_seeds_and_distributions() -> None:
 
 def test_sizes_at_the_edges() -> None:
     assert len(synthetic(0, 5)) == 0
+    assert synthetic(2, np.int64(5)).documents == 10
     assert synthetic(1, 20_000, document_features=3, query_features=1).documents == 20_000
 
 
@@ -91,6 +92,13 @@ def test_sizes_at_the_edges() -> None:
         ({"query_features": 30}, "query_features must be from 1 to document_features, 25: got 30"),
         ({"low": 5.0}, "low must be below high"),
         ({"documents": "cauchy"}, "documents must be one of 'normal', .* or a function, got 'cauchy'"),
+        ({"seed": -1}, "seed must not be negative, got -1"),
+        ({"round": True, "high": 4.6}, "low and high must be whole numbers, got 0.0 and 4.6"),
+        (
+            {"documents": lambda rng, shape: np.ones(shape[1:])},
+            r"documents must give an array of .*\(100, 25\): got",
+        ),
+        ({"weights": lambda rng, shape: np.full(shape, np.inf)}, "weights must give finite numbers"),
     ],
 )
 def test_impossible_sizes(options: dict[str, object], message: str) -> None:

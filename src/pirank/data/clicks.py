@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +14,7 @@ from pirank.data.errors import DataError
 from pirank.data.ranking_data import RankingData
 
 _MODELS = ("position", "cascade")
+_HIGHEST_LABEL = 1000  # beyond 1023, 2^label is infinite
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,10 @@ def simulate_clicks(
     for name, value in (("noise", noise), ("satisfied", satisfied), ("patience", patience)):
         if not 0 <= value <= 1:
             raise ValueError(f"{name} must be a probability, got {value}")
+    if not 0 <= eta < math.inf:
+        raise ValueError(f"eta must be at least 0, got {eta}")
+    if cutoff is not None and cutoff < 1:
+        raise ValueError(f"cutoff must be at least 1, got {cutoff}")
     order, positions = _shown(data, scores)
     attraction = _attraction(data.labels.double().cpu(), noise, max_label)
     shown = positions <= (cutoff if cutoff is not None else data.documents)
@@ -130,6 +137,8 @@ def simulate_clicks(
 
 def _attraction(labels: Tensor, noise: float, max_label: float | None) -> Tensor:
     highest = float(labels.max()) if max_label is None and labels.numel() else max_label or 0.0
+    if highest > _HIGHEST_LABEL:
+        raise ValueError(f"labels are grades, of gain 2^label: got a label of {highest:g}")
     if labels.numel() and float(labels.max()) > highest:
         raise ValueError(
             f"max_label must be at least the largest label, {float(labels.max()):g}, got {highest:g}"
@@ -138,16 +147,19 @@ def _attraction(labels: Tensor, noise: float, max_label: float | None) -> Tensor
     return noise + (1 - noise) * gain
 
 
-def _shown(data: RankingData, scores: Tensor | None) -> tuple[Tensor, Tensor]:
+def _shown(data: RankingData, scores: Any) -> tuple[Tensor, Tensor]:
     """Documents in the order they were shown, query by query ``[N]``, and each document's rank from 1 ``[N]``."""
     query = data.query_index.cpu()
     if scores is None:
         order = torch.arange(data.documents)
     else:
+        scores = scores if isinstance(scores, Tensor) else torch.as_tensor(np.asarray(scores))
         if scores.shape != (data.documents,):
             raise ValueError(
                 f"scores must be one number a document, [{data.documents}]: got {list(scores.shape)}"
             )
+        if bool(scores.isnan().any()):
+            raise ValueError("scores must be numbers: got NaN")
         by_score = scores.detach().cpu().argsort(descending=True, stable=True)
         order = by_score[query[by_score].argsort(stable=True)]
     positions = torch.empty_like(order)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def synthetic(
         query_features: m_q, at most m_d.
         low: ℓ, the smallest label.
         high: h, the largest label.
-        round: round labels to whole grades. The paper's labels are real numbers.
+        round: round labels to whole grades, for whole ``low`` and ``high``. The paper's labels are real numbers.
         documents: φ: ``"normal"``, ``"uniform"``, ``"exponential"``, ``"gamma"`` (of shape 1),
             ``"lognormal"``, or a function ``(rng, shape) -> array``.
         weights: ψ, likewise.
@@ -110,8 +111,12 @@ def synthetic_stream(
         >>> [len(part) for part in synthetic_stream(5, 10, queries_per_part=2)]
         [2, 2, 1]
     """
-    shortest, longest = (list_size, list_size) if isinstance(list_size, int) else list_size
+    shortest, longest = list_size if isinstance(list_size, (tuple, list)) else (list_size, list_size)
     _check(queries, shortest, longest, document_features, query_features, low, high, queries_per_part)
+    if seed < 0:
+        raise ValueError(f"seed must not be negative, got {seed}")
+    if round and not (float(low).is_integer() and float(high).is_integer()):
+        raise ValueError(f"with round=True, low and high must be whole numbers, got {low} and {high}")
     draw_documents, draw_weights = _distribution("documents", documents), _distribution("weights", weights)
     names = [f"document_{j}" for j in range(document_features)] + [
         f"query_{k}" for k in range(query_features)
@@ -125,9 +130,9 @@ def synthetic_stream(
         features = np.zeros((int(offsets[-1]), len(names)), np.float32)
         labels = np.empty(len(features), np.float32)
         for rng, start, stop in zip(generators, offsets[:-1], offsets[1:], strict=True):
-            x = np.asarray(draw_documents(rng, (int(stop - start), document_features)), np.float32)
+            x = draw_documents(rng, (int(stop - start), document_features))
             columns = rng.permutation(document_features)[:query_features]
-            gamma = np.asarray(draw_weights(rng, (query_features,)), np.float32)
+            gamma = draw_weights(rng, (query_features,))
             values = np.clip(x[:, columns].astype(np.float64) @ gamma.astype(np.float64), low, high)
             labels[start:stop] = np.rint(values) if round else values
             features[start:stop, :document_features] = x
@@ -146,12 +151,30 @@ def synthetic_stream(
 
 def _distribution(name: str, given: Distribution) -> Callable[[np.random.Generator, tuple[int, ...]], Any]:
     if callable(given):
-        return given
+        return partial(_drawn, name, given)
     if given not in _DISTRIBUTIONS:
         raise ValueError(
             f"{name} must be one of {', '.join(map(repr, _DISTRIBUTIONS))} or a function, got {given!r}"
         )
-    return _DISTRIBUTIONS[given]
+    return partial(_drawn, name, _DISTRIBUTIONS[given])
+
+
+def _drawn(
+    name: str,
+    draw: Callable[[np.random.Generator, tuple[int, ...]], Any],
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+) -> np.ndarray:
+    """What a distribution gives, in float32."""
+    with np.errstate(over="ignore"):
+        values = np.asarray(draw(rng, shape), np.float32)
+    if values.shape != shape:
+        raise ValueError(
+            f"{name} must give an array of the shape it is asked for, {shape}: got {values.shape}"
+        )
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must give finite numbers that float32 can hold")
+    return values
 
 
 def _check(
