@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -99,14 +103,65 @@ def test_synthetic_is_the_library_s(tmp_path: Path) -> None:
         (["describe", "nowhere.txt"], "nowhere.txt: there is no such file or folder"),
         (["synthetic", "a.txt", "--list-size", "x"], "--list-size is a number or shortest:longest, got 'x'"),
         (["synthetic", "a.txt", "--documents", "x"], "documents must be one of 'normal'"),
-        (["convert", "a.csv", "b.csv"], "no such file"),
+        (["convert", "a.csv", "b.csv"], "b.csv: data is written as svmlight text or Parquet, not as csv"),
+        (["convert", "a.csv", "b.txt"], "a.csv: there is no such file or folder"),
+        (["convert", "a.csv", "nowhere/b.txt"], "there is no folder nowhere to write to"),
+        (["convert", "a.csv", "."], "this is a folder, not a file to write"),
+        (["synthetic", "nowhere/b.txt"], "there is no folder nowhere to write to"),
+        (["synthetic", "a.txt", "--queries", "0"], "there is nothing to write"),
+        (["synthetic", "a.txt", "--seed", "-1"], "seed must not be negative, got -1"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(arguments: list[str], message: str) -> None:
+def test_what_is_wrong_is_said_in_one_line(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     result = runner.invoke(app, arguments)
     assert result.exit_code == 2
     assert message in result.output
     assert "Traceback" not in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_features_are_named_or_numbered(tmp_path: Path) -> None:
+    table, text = tmp_path / "a.csv", tmp_path / "a.txt"
+    table.write_text("qid,label,a,b,title\n1,1,2,3,x\n1,0,4,5,y\n")
+    failed = runner.invoke(app, ["describe", str(table)])
+    assert "feature 'title' is 'x'" in failed.output
+    assert "(--features)" in failed.output
+    run("convert", table, text, "--features", "b, a")
+    assert text.read_text() == "1 qid:1 1:3 2:2\n0 qid:1 1:5 2:4\n"
+    assert json.loads(run("describe", text, "--features", "7", "--json"))["features"] == 7
+    failed = runner.invoke(app, ["describe", str(text), "--features", "a"])
+    assert failed.exit_code == 2
+    assert "--features says how many features svmlight text has, got 'a'" in failed.output
+    text.write_text("1 qid:1 1:1e300\n")
+    assert "clip=True (pirank data convert --clip)" in runner.invoke(app, ["describe", str(text)]).output
+    run("convert", text, tmp_path / "b.txt", "--clip")
+    assert (tmp_path / "b.txt").read_text() == "1 qid:1 1:3.4028235e+38\n"
+
+
+def test_convert_says_what_it_skipped(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1 qid:1 1:2\nbad\n")
+    printed = run("convert", tmp_path / "a.txt", tmp_path / "b.txt", "--skip-errors")
+    assert "1 lines were skipped" in printed
+    assert "a.txt:2: the label is 'bad'" in printed
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Ctrl-C is another signal there")
+@pytest.mark.parametrize("name", ["out.txt.gz", "out.parquet"])
+def test_nothing_is_left_of_an_interrupted_command(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("as before")
+    command = [sys.executable, "-m", "pirank", "data", "synthetic", name, "--queries", "1000000"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE) as process:
+        while process.poll() is None and len(list(tmp_path.iterdir())) < 2:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "as before"
 
 
 def test_counts_of_a_real_set(real_data: Path) -> None:

@@ -17,10 +17,10 @@ from rich.text import Text
 
 from pirank.data.ranking_data import RankingData
 from pirank.data.reading import read
-from pirank.data.sources import expand
+from pirank.data.sources import expand, format_of
 from pirank.data.summary import Summary
 from pirank.data.synthetic import synthetic_stream
-from pirank.data.writing import write
+from pirank.data.writing import check_target, write
 from pirank.terminal import console, progress_bar, say
 
 app = typer.Typer(help="Describe, convert and generate ranking data.", no_args_is_help=True)
@@ -30,6 +30,16 @@ _DOCUMENTS_PER_PART = 50_000
 Label = Annotated[str, typer.Option(help="Label column of a table; empty: documents without labels.")]
 Query = Annotated[str, typer.Option(help="Query id column of a table.")]
 Doc = Annotated[str | None, typer.Option(help="Document id column of a table.")]
+Features = Annotated[
+    str | None,
+    typer.Option(
+        help="Feature columns of a table, joined by commas; or how many features svmlight text has.",
+        show_default="all",
+    ),
+]
+Clip = Annotated[
+    bool, typer.Option("--clip", help="Take the largest float32 for features of svmlight text beyond it.")
+]
 Format = Annotated[
     str | None, typer.Option(help="svmlight, parquet, csv or arrow, where the ending does not tell.")
 ]
@@ -46,7 +56,9 @@ def describe(
     label: Label = "label",
     query: Query = "qid",
     doc: Doc = None,
+    features: Features = None,
     format: Format = None,
+    clip: Clip = False,
     skip_errors: SkipErrors = False,
     sort_queries: SortQueries = False,
     cache: UseCache = False,
@@ -54,14 +66,13 @@ def describe(
 ) -> None:
     """Count queries, documents, labels, list lengths, blank queries and constant features."""
     with _errors_in_words():
-        data = _read(paths, label, query, doc, format, skip_errors, sort_queries, cache)
+        data = _read(paths, label, query, doc, features, format, clip, skip_errors, sort_queries, cache)
         summary = data.describe()
-    if as_json:
-        typer.echo(json.dumps(dataclasses.asdict(summary)))
-        return
-    _print_summary(summary)
-    for example in data.skipped.examples:
-        console(errors=True).print(Text(f"skipped: {example}", style="yellow"))
+        if as_json:
+            typer.echo(json.dumps(dataclasses.asdict(summary)))
+            return
+        _print_summary(summary)
+    _print_skipped(data)
 
 
 @app.command()
@@ -71,19 +82,23 @@ def convert(
     label: Label = "label",
     query: Query = "qid",
     doc: Doc = None,
+    features: Features = None,
     format: Format = None,
+    clip: Clip = False,
     skip_errors: SkipErrors = False,
     sort_queries: SortQueries = False,
     sparse: Annotated[bool, typer.Option("--sparse", help="Leave out zeros from svmlight text.")] = False,
 ) -> None:
     """Convert between svmlight text, Parquet, CSV and Arrow; written are svmlight text and Parquet."""
     with _errors_in_words():
-        data = _read([source], label, query, doc, format, skip_errors, sort_queries, False)
+        check_target(target)
+        data = _read([source], label, query, doc, features, format, clip, skip_errors, sort_queries, False)
         with _documents_bar(f"writing {target.name}", data.documents) as progress:
             write(data, target, sparse=sparse, progress=progress)
     _say_written(target, len(data), data.documents)
     if data.skipped.count:
         console(errors=True).print(Text(f"{data.skipped.count:,} lines were skipped", style="yellow"))
+    _print_skipped(data)
 
 
 @app.command()
@@ -110,6 +125,7 @@ def synthetic(
 ) -> None:
     """Write synthetic data, as in the PiRank paper's Appendix D, of any size."""
     with _errors_in_words():
+        check_target(target)
         sizes = _sizes(list_size)
         longest = sizes if isinstance(sizes, int) else sizes[1]
         parts = synthetic_stream(
@@ -144,7 +160,9 @@ def _read(
     label: str,
     query: str,
     doc: str | None,
+    features: str | None,
     format: str | None,
+    clip: bool,
     skip_errors: bool,
     sort_queries: bool,
     cache: bool,
@@ -158,12 +176,24 @@ def _read(
             label=label or None,
             query=query,
             doc=doc,
+            features=_features(features, format_of(files[0], format) == "svmlight"),
             format=format,
+            clip=clip,
             errors="skip" if skip_errors else "raise",
             sort_queries=sort_queries,
             cache=cache,
             progress=progress,
         )
+
+
+def _features(text: str | None, number: bool) -> int | list[str] | None:
+    if text is None:
+        return None
+    if not number:
+        return [name.strip() for name in text.split(",")]
+    if not text.isdecimal():
+        raise ValueError(f"--features says how many features svmlight text has, got {text!r}")
+    return int(text)
 
 
 class _Rate(ProgressColumn):
@@ -195,6 +225,11 @@ def _sizes(text: str) -> int | tuple[int, int]:
         return (int(shortest), int(longest)) if colon else int(text)
     except ValueError:
         raise ValueError(f"--list-size is a number or shortest:longest, got {text!r}") from None
+
+
+def _print_skipped(data: RankingData) -> None:
+    for example in data.skipped.examples:
+        console(errors=True).print(Text(f"skipped: {example}", style="yellow"))
 
 
 def _say_written(target: Path, queries: int, documents: int) -> None:

@@ -144,7 +144,7 @@ def _number(text: bytes, what: str, clip: bool | None = None) -> float:
     if not math.isfinite(number):
         raise _LineError(f"{what} is {_shown(text)}: only finite numbers can be ranked")
     if abs(number) >= _BEYOND:
-        hint = "" if clip is None else ": clip=True (--clip) takes the largest instead"
+        hint = "" if clip is None else ": clip=True (pirank data convert --clip) takes the largest"
         raise _LineError(f"{what} is {_shown(text)}, beyond the largest float32{hint}")
     return number
 
