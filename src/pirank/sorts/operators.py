@@ -7,16 +7,48 @@ are padded, ``scores [lists, list_size]`` with a mask, or flat, ``scores [items]
 
 A program that is being compiled or exported sees the operators. One that runs calls what is behind them, as an
 ``autograd.Function``: PyTorch's way from an operator to its gradient takes ten times as long as a short list's kernel.
+Even a function's way takes longer than that kernel, the longer the more it is given and gives: the tensors that may
+have a gradient are given one by one and all else as one thing, and only what is used comes out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from pirank.sorts.paths import LONGEST_SHORT, one_launch
+
+
+def _directly(
+    run: Callable[..., tuple[Tensor, ...]],
+    save: Callable[..., None],
+    pull: Callable[..., tuple[Tensor | None, ...]],
+    given: int,
+    used: int,
+) -> Callable[..., tuple[Tensor, ...]]:
+    """An operator's function: its first ``given`` inputs and a tuple of the others, to its first ``used`` outputs."""
+
+    class Directly(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
+            inputs = (*inputs[:given], *inputs[given])
+            output = run(*inputs)
+            save(ctx, inputs, output)
+            return output[:used]
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+            return *pull(ctx, *gradients)[:given], None
+
+    def call(*inputs: Any) -> tuple[Tensor, ...]:
+        found: tuple[Tensor, ...] = Directly.apply(*inputs[:given], inputs[given:])
+        return found
+
+    return call
+
 
 torch.library.define(
     "pirank::ranked_values",
@@ -123,12 +155,16 @@ def _(by_ranked: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     return torch.empty_like(ordered), by_value
 
 
-def _keep_ranked_values(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def _save_ranked_values(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     scores, values, mask, offsets, _, _, _, longest, _, soft = inputs
     ctx.save_for_backward(mask, offsets, *output[1:])
-    ctx.mark_non_differentiable(*output[1:])
     ctx.set_materialize_grads(False)
     ctx.longest, ctx.soft, ctx.types = longest, soft, (scores.dtype, values.dtype)
+
+
+def _keep_ranked_values(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    _save_ranked_values(ctx, inputs, output)
+    ctx.mark_non_differentiable(*output[1:])
 
 
 def _pull_ranked_values(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -146,14 +182,7 @@ torch.library.register_autograd(
 )
 
 
-class _RankedValues(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
-        output = _ranked_values(*inputs)
-        _keep_ranked_values(ctx, inputs, output)
-        return output
-
-    backward = staticmethod(_pull_ranked_values)
+_ranked_values_directly = _directly(_ranked_values, _save_ranked_values, _pull_ranked_values, 2, 1)
 
 
 def _linear_losses(
@@ -199,11 +228,15 @@ def _(scores: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return gradient.new_empty(()), gradient.new_empty(2, lists), gradient.new_empty(()), gradient
 
 
-def _keep_linear_losses(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+def _save_linear_losses(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     ctx.save_for_backward(inputs[4], *output[2:])
-    ctx.mark_non_differentiable(*output[2:])
     ctx.set_materialize_grads(False)
-    ctx.type = inputs[0].dtype
+    ctx.type, ctx.soft = inputs[0].dtype, inputs[9]
+
+
+def _keep_linear_losses(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    _save_linear_losses(ctx, inputs, output)
+    ctx.mark_non_differentiable(*output[2:])
 
 
 def _pull_linear_losses(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -229,14 +262,7 @@ torch.library.register_autograd(
 )
 
 
-class _LinearLosses(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
-        output = _linear_losses(*inputs)
-        _keep_linear_losses(ctx, inputs, output)
-        return output
-
-    backward = staticmethod(_pull_linear_losses)
+_linear_losses_directly = _directly(_linear_losses, _save_linear_losses, _pull_linear_losses, 1, 2)
 
 
 def _linear_losses_of_long(
@@ -309,24 +335,14 @@ def _pull_linear_losses_of_long(ctx: Any, *gradients: Tensor | None) -> tuple[Te
     return gradient.to(ctx.type), *(None,) * 17
 
 
-def _keep_linear_losses_of_long(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    _keep_linear_losses(ctx, inputs, output)
-    ctx.soft = inputs[9]
-
-
 torch.library.register_autograd(
-    "pirank::linear_losses_of_long", _pull_linear_losses_of_long, setup_context=_keep_linear_losses_of_long
+    "pirank::linear_losses_of_long", _pull_linear_losses_of_long, setup_context=_keep_linear_losses
 )
 
 
-class _LinearLossesOfLong(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> tuple[Tensor, ...]:
-        output = _linear_losses_of_long(*inputs)
-        _keep_linear_losses_of_long(ctx, inputs, output)
-        return output
-
-    backward = staticmethod(_pull_linear_losses_of_long)
+_linear_losses_of_long_directly = _directly(
+    _linear_losses_of_long, _save_linear_losses, _pull_linear_losses_of_long, 1, 2
+)
 
 
 def _count(scores: Tensor, offsets: Tensor | None) -> int:
@@ -340,10 +356,8 @@ def ranked_values_by_kernels(
     per_list = temperature.reshape(-1).float().contiguous() if isinstance(temperature, Tensor) else None
     single = 1.0 if isinstance(temperature, Tensor) else float(temperature)
     inputs = (scores, values, mask, None, per_list, single, k, scores.shape[1], False, soft)
-    compiled = torch.compiler.is_compiling()
-    ranked: Tensor = (torch.ops.pirank.ranked_values(*inputs) if compiled else _RankedValues.apply(*inputs))[
-        0
-    ]
+    call = torch.ops.pirank.ranked_values if torch.compiler.is_compiling() else _ranked_values_directly
+    ranked: Tensor = call(*inputs)[0]
     return ranked
 
 
@@ -351,9 +365,9 @@ def linear_losses_by_kernels(*inputs: Any) -> tuple[Tensor, Tensor]:
     """The inputs of ``pirank::linear_losses`` to the mean loss, and to each loss and 1 if it counts, ``[2, lists]``."""
     compiled = torch.compiler.is_compiling()
     if one_launch(inputs[0], inputs[7]):
-        call = torch.ops.pirank.linear_losses if compiled else _LinearLosses.apply
+        call = torch.ops.pirank.linear_losses if compiled else _linear_losses_directly
     else:
-        call = torch.ops.pirank.linear_losses_of_long if compiled else _LinearLossesOfLong.apply
+        call = torch.ops.pirank.linear_losses_of_long if compiled else _linear_losses_of_long_directly
         inputs = inputs[:-1]  # its gradient waits until it is asked for
     mean, losses, *_ = call(*inputs)
     return mean, losses
