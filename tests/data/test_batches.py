@@ -158,6 +158,8 @@ def test_a_state_of_other_data_or_options_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match="the state was taken with"):
             other.load_state_dict(state)
+    with pytest.raises(ValueError, match=r"the state was taken with other data: .* not in this order"):
+        RaggedBatches(data.shuffled(), documents=64).load_state_dict(state)
     one = RaggedBatches(data, documents=64)
     for batch in one:
         state = one.state_dict()
@@ -331,6 +333,22 @@ def test_batches_of_neighbours_copy_nothing() -> None:
                 assert part.data_ptr() == whole.data_ptr() + start * whole.stride(0) * whole.element_size()
         first_queries.append(sorted(int(batch.queries[0]) for batch in batches))
     assert first_queries[0] != first_queries[1] != first_queries[2]  # cut elsewhere in every epoch
+
+
+@pytest.mark.parametrize(
+    "budget", [{"documents": 2048}, {"documents": 2048, "batch_size": 30}, {"batch_size": 16}]
+)
+@pytest.mark.parametrize("bucketed", [False, True])
+def test_neighbours_meet_in_other_batches_in_every_epoch(budget: dict[str, int], bucketed: bool) -> None:
+    """Cuttings that fall on the same place once must part again."""
+    lengths = np.random.default_rng(0).lognormal(4.45, 0.5, 5000).round().astype(int) + 1
+    data = RankingData(torch.empty(lengths.sum(), 0), None, np.concatenate([[0], lengths.cumsum()]))
+    batches = RaggedBatches(data.shuffled(bucketed=bucketed), shuffle="blocks", **budget)
+    groups = [{tuple(batch.queries.tolist()) for batch in batches} for _ in range(6)]
+    together = [len(groups[0] & other) / len(groups[0]) for other in groups[1:]]
+    assert np.mean(together) < 0.2
+    documents = [int(batches._lengths[list(group)].sum()) for group in groups[0]]
+    assert np.mean(documents) > 0.85 * (2048 if "documents" in budget else 16 * lengths.mean())
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,6 +9,8 @@ import numpy as np
 # Queries are sorted by length within pools of this many batches: large enough to fill batches with similar
 # lengths, small enough that an epoch does not show every length only once.
 _POOL_BATCHES = 64
+# The share of a batch's queries that may be left to the next one, so that cuts by documents differ: see _cut.
+_LEFT_OUT = 1 / 16
 
 
 def order_of_queries(
@@ -48,7 +50,7 @@ def blocks_of_queries(
     whole = next(_cut(order, lengths, documents, batch_size), None)
     first = 0 if whole is None else int(rng.integers(len(whole)))
     batches = [order[:first]] if first else []
-    batches += _cut(order[first:], lengths, documents, batch_size)
+    batches += _cut(order[first:], lengths, documents, batch_size, rng)
     return [batches[i] for i in rng.permutation(len(batches)).tolist()]
 
 
@@ -59,8 +61,16 @@ def by_length(order: np.ndarray, lengths: np.ndarray, pool: int) -> np.ndarray:
 
 
 def _cut(
-    order: np.ndarray, lengths: np.ndarray, documents: int | None, batch_size: int | None
+    order: np.ndarray,
+    lengths: np.ndarray,
+    documents: int | None,
+    batch_size: int | None,
+    rng: np.random.Generator | None = None,
 ) -> Iterator[np.ndarray]:
+    """The order cut where a budget is used up; with ``rng`` a little before, at random.
+
+    Two cuttings by documents that fall on the same place once would be the same from there on, wherever they began.
+    """
     count = len(order)
     total = np.concatenate([[0], np.cumsum(lengths[order])])
     start = 0
@@ -69,6 +79,8 @@ def _cut(
         if documents is not None:
             fitting = int(np.searchsorted(total, total[start] + documents, side="right")) - 1
             stop = min(stop, max(fitting, start + 1))
+            if rng is not None and stop < count:
+                stop -= int(rng.random() * min(max(_LEFT_OUT * (stop - start), 2), stop - start))
         yield order[start:stop]
         start = stop
 

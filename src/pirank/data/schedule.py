@@ -169,7 +169,8 @@ class Schedule(ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """The place in the schedule, after the last batch that was handed out."""
-        return {"epoch": self._epoch, "step": self._step, "world_size": self._world_size, **self._identity()}
+        place = {"epoch": self._epoch, "step": self._step, "world_size": self._world_size}
+        return {**place, "contents": self.contents, **self._identity()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on where ``state`` was taken; the data and all options must be the same.
@@ -182,6 +183,10 @@ class Schedule(ABC):
                     f"the state was taken with {name} = {state.get(name)!r}, here it is {value!r}: "
                     "it cannot be taken up at the same place"
                 )
+        if state.get("contents", self.contents) != self.contents:
+            raise ValueError(
+                "the state was taken with other data: its lists or labels are not these, or not in this order"
+            )
         done = state["step"] * state["world_size"]
         if done % self._world_size and done < len(self._batches_of(state["epoch"])):
             raise ValueError(
