@@ -57,3 +57,12 @@ def test_formats_may_differ_but_not_the_width(tmp_path):
     paths |= files(tmp_path, **{"test.txt": DENSE_3})
     with pytest.raises(DataError, match=r"train\.csv has 2 features and test\.txt has 3"):
         read_parts(paths)
+
+
+def test_columns_in_another_order_are_refused_where_they_were_not_chosen_by_name(tmp_path):
+    tables = {
+        "train.dat": "qid,label,a,b\n1,1,2,3\n1,0,4,5\n",
+        "test.dat": "qid,b,label,a\n1,3,1,2\n1,5,0,4\n",
+    }
+    with pytest.raises(DataError, match=r"number 1 is 'a' in train\.dat and 'b' in test\.dat"):
+        read_parts(files(tmp_path, **tables), partial(read, format="csv"))

@@ -51,7 +51,7 @@ def read_parts(
 
 
 def check_same_features(**parts: RankingData) -> None:
-    """Refuse parts with different numbers of features.
+    """Refuse parts with different numbers of features, or other names of them.
 
     Example:
         >>> from pirank.data import synthetic
@@ -69,6 +69,13 @@ def check_same_features(**parts: RankingData) -> None:
             raise DataError(
                 f"{first} has {width} features and {name} has {other.features.shape[1]}: parts must have the same; "
                 "pirank.data.read_parts reads svmlight text that leaves out zeros"
+            )
+        names = [part.feature_names for part in (data, other) if part.feature_names is not None]
+        if len(names) == 2 and names[0] != names[1]:
+            at = next(i for i, (own, its) in enumerate(zip(*names, strict=True)) if own != its)
+            raise DataError(
+                f"{first} and {name} must have the same features in the same order: "
+                f"number {at + 1} is {names[0][at]!r} in {first} and {names[1][at]!r} in {name}"
             )
 
 
