@@ -74,6 +74,7 @@ IRREGULAR = {
     "leading spaces": "  " + SMALL.replace("\n", "\n "),
     "byte order mark": "\ufeff" + SMALL,
     "comment lines": "# head\n" + SMALL + "# tail\n",
+    "blank lines of all kinds": SMALL.replace("\n", "\n \t\f\n\v# none\n\r\r\n"),
     "plus signs": SMALL.replace("1:3.", "1:+3."),
 }
 

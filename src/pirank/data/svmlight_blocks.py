@@ -25,6 +25,7 @@ _QID = np.frombuffer(b"qid", np.uint8)
 _SEPARATORS = np.arange(256, dtype=np.uint8)
 _SEPARATORS[[9, 11, 12, 13]] = _SPACE
 
+_LINE_WITHOUT_DATA = re.compile(rb"(?m)^[ \t\r\v\f]*(?:#[^\n]*)?\n")
 _COMMENT = re.compile(rb"[ ]*#[^\n]*")
 _COMMENT_OF_LINE = re.compile(rb"[^#\n]*(?:#([^\n]*))?\n")
 _DOC_ID = re.compile(r"\s*docid\s*=\s*(\S+)")
@@ -78,8 +79,7 @@ def parse_regular(text: bytes, *, clip: bool = False) -> Rows | None:
     doc_ids = None
     if b"#" in text:
         text = text.replace(b"\r\n", b"\n")
-        text = re.sub(rb"(?m)^[ \t]*#[^\n]*\n", b"", text)
-        text = re.sub(rb"(?m)^[ \t]*\n", b"", text)
+        text = _LINE_WITHOUT_DATA.sub(b"", text)
         doc_ids = _doc_ids(text)
         text = _COMMENT.sub(b"", text)
     tokens = _tokens(text)
