@@ -180,11 +180,22 @@ def test_the_line_of_a_record_is_its_first(tmp_path: Path, suffix: str) -> None:
 
     rows = 'qid,label,a,b\n"x\ny",1,2,3\n\n'
     assert read(written(rows + "z,1,2,3\n")).query_ids.tolist() == ["x\ny", "z"]
-    found = error(rows + 'z,1,2,"3\nz,1,2,3\n')
-    assert (found.line, found.text) == (5, 'z,1,2,"3')
+    found = error(rows + '"z\n",1,2\nz,1,2,3\n')
+    assert (found.line, found.text) == (5, '"z')
     found = error(rows + "z,1,2,3\nbad,1\nx,1,2,3\nz,1,2,3\n", errors="skip")
     assert (found.line, found.text) == (8, "z,1,2,3")
     assert "query z goes on at row 4, after other queries" in found.problem
+
+
+@pytest.mark.parametrize("end", ["", "\n", '\n9,1,2,"x"y\n', '\n9,1,2,"x"\n'])
+def test_a_quote_that_is_not_closed_swallows_no_lines(tmp_path: Path, end: str) -> None:
+    """Also not in a column that is not read, and where a later quote closes it."""
+    path = csv(tmp_path, CSV.replace("7,0,-1e3,b", '7,0,-1e3,"b').rstrip() + end)
+    with pytest.raises(DataError, match=r"a\.csv:3: not a line of CSV: .*; the line reads '7,0,-1e3,\"b'"):
+        read(path, features=["price"])
+    data = read(path, features=["price"], errors="skip")
+    assert data.documents == 2 + ("x" in end)
+    assert [each.line for each in data.skipped.examples] == [3]
 
 
 def test_text_that_is_not_utf8_is_named(tmp_path: Path) -> None:

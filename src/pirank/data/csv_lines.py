@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -29,9 +30,9 @@ def delimiter_of(path: Path) -> str:
 
 def header(path: Path) -> list[str]:
     """The column names."""
-    line, text, names = next(_rows(path), (1, "", []))
-    if not names:
-        raise DataError("the file has no header line", path=str(path), line=1)
+    line, text, names = next(_rows(path), (1, "", "the file has no header line"))
+    if isinstance(names, str):
+        raise DataError(names, path=str(path), line=line, text=text)
     if not all(map(_is_utf8, names)):
         raise DataError("the header is not UTF-8", path=str(path), line=line, text=text)
     twice = [name for name in names if names.count(name) > 1][:1]
@@ -59,7 +60,7 @@ def read_csv_lines(
     lines: list[int] = []
     skipped = SkippedLines()
     for line, text, cells in islice(_rows(path, reached), 1, None):
-        problem = _problem(cells, names, place, chosen, columns)
+        problem = cells if isinstance(cells, str) else _problem(cells, names, place, chosen, columns)
         if problem is not None:
             error = DataError(problem, path=str(path), line=line, text=text)
             if errors == "raise":
@@ -96,9 +97,47 @@ def read_csv_lines(
     return data
 
 
-def _rows(path: Path, reached: Callable[[int], None] | None = None) -> Iterator[tuple[int, str, list[str]]]:
-    """Number and text of each record's first line, and its cells; empty lines are left out."""
-    first: str | None = None
+def _rows(
+    path: Path, reached: Callable[[int], None] | None = None
+) -> Iterator[tuple[int, str, list[str] | str]]:
+    """Number and text of each record's first line, and its cells, or what is wrong; empty lines are left out.
+
+    After a line that is wrong, the next one begins a record: a quote that is not closed takes no other line with it.
+    """
+    taken: list[str] = []
+    again: deque[str] = deque()
+    fresh = _lines(path, reached)
+
+    def lines() -> Iterator[str]:
+        while (line := again.popleft() if again else next(fresh, None)) is not None:
+            taken.append(line)
+            yield line + "\n"
+
+    delimiter = delimiter_of(path)
+    reader = csv.reader(lines(), delimiter=delimiter)
+    number = 1
+    while True:
+        taken.clear()
+        cells: list[str] | str | None
+        try:
+            cells = next(reader, None)
+            if cells and any("\n" in cell for cell in cells):
+                # A quote encloses a line break, or was never closed: there must be no doubt.
+                cells = next(csv.reader([line + "\n" for line in taken], delimiter=delimiter, strict=True))
+        except csv.Error as problem:
+            cells = f"not a line of CSV: {problem}"
+            again.extendleft(reversed(taken[1:]))
+            del taken[1:]
+            reader = csv.reader(lines(), delimiter=delimiter)
+        if cells is None:
+            return
+        if cells != []:
+            yield number, _shown(taken[0]), cells
+        number += len(taken)
+
+
+def _lines(path: Path, reached: Callable[[int], None] | None) -> Iterator[str]:
+    """The lines of a file. What is not UTF-8 is kept as it is: it is no number, and no two ids become one."""
     place = 0
 
     def progress(more: int) -> None:
@@ -107,23 +146,8 @@ def _rows(path: Path, reached: Callable[[int], None] | None = None) -> Iterator[
         if reached is not None:
             reached(place)
 
-    def lines() -> Iterator[str]:
-        nonlocal first
-        for block in text_blocks(path, progress=progress):
-            # What is not UTF-8 is kept as it is: it is no number, and no two ids become one.
-            for line in block.text.decode("utf-8", "surrogateescape").split("\n")[:-1]:
-                first = line if first is None else first
-                yield line + "\n"
-
-    reader = csv.reader(lines(), delimiter=delimiter_of(path))
-    number = 1
-    try:
-        for cells in reader:
-            if cells:
-                yield number, _shown(first or ""), cells
-            number, first = reader.line_num + 1, None
-    except csv.Error as problem:
-        raise DataError(str(problem), path=str(path), line=number, text=_shown(first or "")) from None
+    for block in text_blocks(path, progress=progress):
+        yield from block.text.decode("utf-8", "surrogateescape").split("\n")[:-1]
 
 
 def _text_of(path: Path, line: int) -> str | None:
