@@ -1,6 +1,7 @@
 """Training at the paper's benchmark settings: captured, step by step, and a plain PyTorch loop with a DataLoader.
 
     python benchmarks/training.py [--queries 18919] [--steps 100000] [--precision tf32] [--workers 4 8 16]
+    python benchmarks/training.py --draw    # anywhere: draws docs/pictures/gpu-training.svg from the results
 
 Data in the shape of MSLR-WEB30K: 18,919 queries with 1 to 1,251 documents, 120 on average, 136 features, and a third as
 many queries to validate on every 1,000 steps. Captured training makes all the steps, the others a fiftieth of them. The
@@ -13,6 +14,7 @@ and of every validation, ``results/training-validation.csv``.
 from __future__ import annotations
 
 import argparse
+import csv
 import sys
 import time
 from collections.abc import Callable
@@ -35,6 +37,7 @@ from pirank.training.devices import matrix_products
 FEATURES, LONGEST, MEAN, LIST_SIZE = 136, 1251, 120, 200
 SHARES_OF_GRADES = (0.515, 0.325, 0.134, 0.018, 0.008)  # of MSLR-WEB30K
 STEPS_AT_A_TIME = 10
+PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "gpu-training.svg"
 
 
 def mslr_shaped(queries: int, device: torch.device, seed: int) -> RankingData:
@@ -186,6 +189,42 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
+def draw(results: Path) -> None:
+    """A picture of the steps that were made, against the seconds since the beginning."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    matplotlib.rcParams["svg.hashsalt"] = "pirank"
+    with results.open() as file:
+        rows = list(csv.DictReader(file))
+    with validations_of(results).open() as file:
+        curve = list(csv.DictReader(file))
+    captured = rows[0]
+    plain = min((row for row in rows if row["way"] == "plain loop"), key=lambda row: float(row["ms_a_step"]))
+    figure, axes = plt.subplots(figsize=(7.5, 3.4))
+    seconds = [0.0, *(float(row["seconds"]) for row in curve)]
+    made = [0.0, *(float(row["step"]) for row in curve)]
+    axes.plot(seconds, made, "-", color="#2166ac", label="captured, compiling and validation included")
+    share = seconds[-1] / (float(plain["seconds"]))
+    axes.plot([0, seconds[-1]], [0, share * float(plain["steps"])], "--", color="#b2182b",
+              label=f"plain PyTorch loop, at the pace of its {int(plain['steps']):,} steps")  # fmt: skip
+    axes.set(xlabel="seconds", ylabel="steps", xlim=(0, None), ylim=(0, None))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.set_title(
+        f"The paper's network, 16 lists of up to {LIST_SIZE} a step, {captured['gpu']}", fontsize=10
+    )
+    axes.grid(True, alpha=0.3)
+    axes.legend(frameon=False, fontsize=8)
+    figure.savefig(PICTURE, bbox_inches="tight", metadata={"Date": None})
+
+
+def validations_of(results: Path) -> Path:
+    """The file beside the results that holds the validations."""
+    return results.with_name(f"{results.stem}-validation.csv")
+
+
 def main() -> None:
     """Measure, and write the results."""
     parser = argparse.ArgumentParser(
@@ -199,7 +238,11 @@ def main() -> None:
         "--workers", type=int, nargs="+", default=[4, 8, 16], help="processes of the plain loop's DataLoader"
     )
     parser.add_argument("--out", type=Path, default=RESULTS / "training.csv")
+    parser.add_argument("--draw", action="store_true", help="draw the picture from the CSV files")
     given = parser.parse_args()
+    if given.draw:
+        draw(given.out)
+        return
     device = torch.device(given.device)
     train = mslr_shaped(given.queries, device, seed=1)
     valid = mslr_shaped(max(given.queries // 3, 1), device, seed=2)
@@ -234,7 +277,7 @@ def main() -> None:
         )
     if device.type == "cuda":
         write_rows(given.out, rows)
-        write_rows(given.out.with_name(f"{given.out.stem}-validation.csv"), curve)
+        write_rows(validations_of(given.out), curve)
     else:
         print("not written: these are not the numbers of a GPU", file=sys.stderr)
 
