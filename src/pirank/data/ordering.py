@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 
 import numpy as np
@@ -72,12 +73,12 @@ def _cut(
     Two cuttings by documents that fall on the same place once would be the same from there on, wherever they began.
     """
     count = len(order)
-    total = np.concatenate([[0], np.cumsum(lengths[order])])
+    total = [] if documents is None else [0, *np.cumsum(lengths[order]).tolist()]
     start = 0
     while start < count:
         stop = count if batch_size is None else min(start + batch_size, count)
         if documents is not None:
-            fitting = int(np.searchsorted(total, total[start] + documents, side="right")) - 1
+            fitting = bisect_right(total, total[start] + documents, lo=start) - 1
             stop = min(stop, max(fitting, start + 1))
             if rng is not None and stop < count:
                 stop -= int(rng.random() * min(max(_LEFT_OUT * (stop - start), 2), stop - start))
