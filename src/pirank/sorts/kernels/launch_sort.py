@@ -8,8 +8,9 @@ from torch import Tensor
 
 from pirank.sorts.kernels import deal
 
-# PyTorch sorts lists of a million items one after the other, which does not fill a large device, and shorter ones by two
-# sorts. Sorting all items at once and dealing them out to their lists takes 0.65 to 0.9 of its time, for a few lists.
+# PyTorch sorts lists of a million items one after the other, which does not fill a large device, and shorter ones by
+# two sorts. Sorting all items at once and dealing them out to their lists takes 0.65 to 0.9 of its time, for
+# a few lists.
 TOGETHER_FROM = 100_000
 MOST_TOGETHER = 16
 _MOST_ITEMS = 2**31 - 1

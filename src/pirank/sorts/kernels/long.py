@@ -16,6 +16,7 @@ from pirank.sorts.kernels.past import (
     by_lane,
     exponents,
     factors,
+    in_units,
     no_sums,
     of_rows,
     polynomials,
@@ -100,7 +101,7 @@ def heights_of_chunks(
     if which >= 0:
         _, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
         scores, heights = ordered + base + rows, heights + base + rows
-        temperature = tl.load(used + which)
+        unit = unit_of(tl.load(used + which))
         total = tl.full((), 0.0, tl.float64)
         at = begin
         while at < end:
@@ -109,7 +110,7 @@ def heights_of_chunks(
             fall = tl.load(scores + step - 1, mask=there, other=0.0) - tl.load(
                 scores + step, mask=there, other=0.0
             )
-            rise = tl.where(there, in_temperatures(fall, temperature) * (2 * step + 1).to(tl.float32), 0.0)
+            rise = tl.where(there, in_units(fall, unit) * (2 * step + 1).to(tl.float32), 0.0)
             tl.store(heights + step, tl.cumsum(rise, 0) + total.to(tl.float32), mask=there)
             total += tl.sum(rise, 0).to(tl.float64)
             at += WIDE

@@ -41,16 +41,22 @@ def factors(scores, row, rows, temperature, ROWS: tl.constexpr, SOFT: tl.constex
 
 @triton.jit
 def unit_of(temperature):
-    """One over the temperature, bounded, so that a difference of 0 stays 0: what items are multiplied by is cheaper."""
+    """One over the temperature, bounded, so that a difference of 0 stays 0."""
     unit = tl.div_rn(1.0, temperature)
     return tl.where(unit > _MOST, _MOST, unit)
 
 
 @triton.jit
+def in_units(difference, unit):
+    """As :func:`~pirank.sorts.kernels.rows.in_temperatures`, by a product: of many items a division takes longer."""
+    scaled = difference * unit
+    return tl.where(scaled > FAR, FAR, scaled)
+
+
+@triton.jit
 def exponents(at_anchor, here, heights, carry, there, unit, SOFT: tl.constexpr):
     """log2 E, −∞ where there is no item, and log2 F."""
-    distance = tl.abs(at_anchor - here) * unit
-    distance = tl.where(distance > FAR, FAR, distance) * -_LOG2_E
+    distance = in_units(tl.abs(at_anchor - here), unit) * -_LOG2_E
     start, slope = distance, distance
     if not SOFT:
         start = (tl.load(heights, mask=there, other=0.0) + carry.to(tl.float32)) * -_LOG2_E

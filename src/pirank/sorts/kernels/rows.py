@@ -231,11 +231,10 @@ def pull_inside(
         here = tl.load(scores + row, mask=there, other=0.0)
         sign = sign_of(here[:, None], here[None, :])
         leave_below = any_below(scores, here, length)
-    by_row = put_pull(
+    return put_pull(
         weight, own[None, :] - own[:, None], shift, scaled, sign, leave_below, row, row, there, total, tilt,
         by_value, by_row, ADD, SOFT, VALUES,
     )  # fmt: skip
-    return by_row
 
 
 @triton.jit
