@@ -12,7 +12,7 @@ from torch import Tensor
 from pirank.sorts.base import length_times_spread
 from pirank.sorts.kernels import long
 from pirank.sorts.kernels.launch_sort import list_of_items, sorted_lists
-from pirank.sorts.kernels.layout import Layout, Linear, rows_at_once, tickets
+from pirank.sorts.kernels.layout import MOST_ROWS, Layout, Linear, rows_at_once, tickets
 
 _LEAST_CHUNK, _MOST_CHUNK = 1024, 8192
 # Programs that keep a large device busy.
@@ -21,6 +21,12 @@ _WIDE = 1024
 # Of the gradient: items of a program, and those it works on at a time.
 _MOST_PART, _WIDE_PART = 2048, 512
 _TILE_WEIGHTS = 2048
+# Items of a thread at a time, and rows whose sums it holds at most.
+_EACH, _MOST_GROUP = 4, 16
+# Rows from one weight that is a power of two to the next; those between follow from one another.
+_STRIDE = 4
+# Registers of a thread beside its two sums a row: with more there is room for fewer programs, and they wait for memory.
+_REGISTERS = 44
 
 
 @dataclass(frozen=True)
@@ -100,6 +106,21 @@ def _chunks_of(scores: Tensor, offsets: Tensor | None) -> _Chunks:
     return _Chunks(size, (total,), 0, total, which.to(torch.int32), first.to(torch.int32))
 
 
+def _past(k: int, rows: int, soft: bool) -> dict[str, Any]:
+    """How the items past the rows are gone through: SoftSort's rows all at once, others in groups of one size."""
+    groups = triton.cdiv(k, _MOST_GROUP)
+    # An even size, so that few kernels are compiled.
+    group = 1 if soft else 2 * triton.cdiv(k, 2 * groups)
+    warps = 4 if rows < MOST_ROWS else 8
+    return {
+        "GROUP": group,
+        "SEVERAL": groups > 1 and not soft,
+        "EACH": _EACH,
+        "LANES": 32 * warps,
+        "num_warps": warps,
+    }
+
+
 class _Passes:
     """The passes over the chunks of sorted lists, each a launch.
 
@@ -142,8 +163,7 @@ class _Passes:
         self.sizes = self.flat | {"CHUNK": chunks.size, "WIDE": _WIDE}
         per_list, channel = (channels, ordered.shape[1]) if offsets is None else (1, ordered.numel())
         self.strides = {"list_size": self.longest, "value_list": per_list, "value_channel": channel, "k": k}
-        self.warps: dict[str, Any] = {"num_warps": 4 if self.rows < 64 else 8}
-        self.tile = _TILE_WEIGHTS * self.warps["num_warps"] // 4 // self.rows
+        self.past: dict[str, Any] = _past(k, self.rows, soft)
         self.sorted = {"ordered": ordered, "used": used}
         self.heights, self.rises = self._risen() if risen is None else risen
 
@@ -185,11 +205,12 @@ class _Passes:
             **self.strides,
             CHANNELS=self.channels,
             ROWS=self.rows,
-            TILE=self.tile,
             SOFT=self.soft,
             GAIN=gain,
+            STRIDE=_STRIDE,
             **self.sizes,
-            **self.warps,
+            **self.past,
+            maxnreg=8 * triton.cdiv(_REGISTERS + 2 * self.past["GROUP"], 8),
         )
         return ordered_values, partial
 
@@ -198,7 +219,9 @@ class _Passes:
     ) -> tuple[Tensor, Tensor]:
         """The gradients by scores and values; that by the values is empty if it is not wanted."""
         total, tilt = torch.empty_like(self.ordered), torch.empty_like(self.ordered)
-        by_sorted = torch.empty_like(ordered_values) if with_values else total
+        # With several channels, what pulls at the rows' own items is added to what is there.
+        room = torch.empty_like if self.channels == 1 else torch.zeros_like
+        by_sorted = room(ordered_values) if with_values else total
         by_value = torch.zeros_like(ordered_values) if with_values else total.new_empty(0)
         pulls, to_rows = self.numbers(torch.float64), total
         if self.soft:
@@ -219,10 +242,10 @@ class _Passes:
             **self.place,
             **self.sorted,
             **self.strides,
-            TILE=self.tile,
-            **self.sizes,
+            CHUNK=self.chunks.size,
+            **self.flat,
             **options,
-            **self.warps,
+            **self.past,
         )
         prefix = total
         if not self.soft:
@@ -257,7 +280,7 @@ class _Passes:
             **self.sorted,
             **self.strides,
             PARTS=parts,
-            **self.sizes | {"WIDE": self.tile if self.soft else _WIDE_PART},
+            **self.sizes | {"WIDE": _TILE_WEIGHTS // self.rows if self.soft else _WIDE_PART},
             **options,
         )
         return gradient, by_value

@@ -11,16 +11,27 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from pirank.sorts.kernels.past import (
+    add_tile,
+    by_lane,
+    exponents,
+    factors,
+    in_units,
+    no_sums,
+    of_rows,
+    polynomials,
+    put,
+    to_rows_of,
+    unit_of,
+)
 from pirank.sorts.kernels.rows import (
     LIMIT,
+    any_below,
     drops_inside,
-    drops_of_column,
     in_temperatures,
     pull_inside,
-    put_pull_past,
     sums_inside,
     tie_bounds_of_tile,
-    weights_past,
 )
 from pirank.sorts.kernels.short import mean_of
 from pirank.sorts.kernels.values import value_of, values_at, weighed_bests, write_bests
@@ -90,7 +101,7 @@ def heights_of_chunks(
     if which >= 0:
         _, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
         scores, heights = ordered + base + rows, heights + base + rows
-        temperature = tl.load(used + which)
+        unit = unit_of(tl.load(used + which))
         total = tl.full((), 0.0, tl.float64)
         at = begin
         while at < end:
@@ -99,7 +110,7 @@ def heights_of_chunks(
             fall = tl.load(scores + step - 1, mask=there, other=0.0) - tl.load(
                 scores + step, mask=there, other=0.0
             )
-            rise = tl.where(there, in_temperatures(fall, temperature) * (2 * step + 1).to(tl.float32), 0.0)
+            rise = tl.where(there, in_units(fall, unit) * (2 * step + 1).to(tl.float32), 0.0)
             tl.store(heights + step, tl.cumsum(rise, 0) + total.to(tl.float32), mask=there)
             total += tl.sum(rise, 0).to(tl.float64)
             at += WIDE
@@ -153,17 +164,18 @@ def _gather(labels, order, ordered_values, begin, end, threshold, WIDE: tl.const
 def sums_of_chunks(
     labels, order, ordered, ordered_values, lengths, offsets, chunk_lists, first_chunks, used, rises, heights, partial,
     list_size, value_list, value_channel, k, threshold,
-    CHANNELS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, WIDE: tl.constexpr,
-    FLAT: tl.constexpr, SOFT: tl.constexpr, GAIN: tl.constexpr,
+    CHANNELS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, GROUP: tl.constexpr, SEVERAL: tl.constexpr,
+    STRIDE: tl.constexpr, EACH: tl.constexpr, LANES: tl.constexpr, WIDE: tl.constexpr, FLAT: tl.constexpr,
+    SOFT: tl.constexpr, GAIN: tl.constexpr,
 ):  # fmt: skip
     """What each chunk adds to the rows' Σ e and Σ e (g − g_i), ``[chunks, 1 + CHANNELS, ROWS]``; sorts the values."""
     which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
     if which >= 0:
         _, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
-        scores, order, heights = ordered + base, order + base, heights + base
+        scores, order, heights = ordered + base, order + base, heights + base + rows
         labels, ordered_values = labels + base * value_list, ordered_values + base * value_list
         temperature = tl.load(used + which)
-        row = tl.arange(0, ROWS)
+        row, tile = tl.arange(0, ROWS), tl.arange(0, EACH * LANES)
         carry = _carry_at(scores, rises, first_chunk, chunk, rows, begin, end, temperature, SOFT)
         reached = (carry < LIMIT) & (begin < end)
         partial += (first_chunk + chunk) * (1 + CHANNELS) * ROWS
@@ -171,37 +183,49 @@ def sums_of_chunks(
             unsorted, kept = labels + channel * value_channel, ordered_values + channel * value_channel
             if chunk == 0:
                 _gather(unsorted, order, kept, 0, rows, threshold, WIDE, GAIN)
-            held, moves = tl.zeros([ROWS, TILE], tl.float32), tl.zeros([ROWS, TILE], tl.float32)
-            away = tl.zeros([ROWS], tl.float32)
+            gained, moved = tl.zeros([ROWS], tl.float32), tl.zeros([ROWS], tl.float32)
             if reached:
-                _gather(unsorted, order, kept, rows + begin, rows + end, threshold, WIDE, GAIN)
-                tl.debug_barrier()
+                at_anchor, unit = tl.load(scores + rows - 1), unit_of(temperature)
+                reference = value_of(tl.load(unsorted + tl.load(order + rows + begin)), threshold, GAIN)
+                first = 0
+                while first < (1 if SOFT else rows):
+                    held, moves = no_sums(LANES, GROUP), no_sums(LANES, GROUP)
+                    at = begin
+                    while at < end:
+                        there = tile < end - at
+                        fresh = there
+                        if SEVERAL:
+                            fresh = there & (first == 0)
+                        rank = rows + at
+                        place = tl.load(
+                            order + rank + tile, mask=fresh, other=0, eviction_policy="evict_first"
+                        )
+                        here = tl.load(scores + rank + tile, mask=there, other=0.0)
+                        start, slope = exponents(
+                            at_anchor, here, heights + at + tile, carry, there, unit, SOFT
+                        )  # fmt: skip
+                        value = value_of(tl.load(unsorted + place, mask=fresh, other=0.0), threshold, GAIN)
+                        tl.store(kept + rank + tile, value, mask=fresh)
+                        if SEVERAL:
+                            again = tl.load(kept + rank + tile, mask=there & (first > 0), other=0.0)
+                            value = tl.where(first > 0, again, value)
+                        held, moves = add_tile(
+                            held, moves, start, slope, value - reference, first, GROUP, STRIDE, EACH, LANES
+                        )  # fmt: skip
+                        at += EACH * LANES
+                    gained, moved = to_rows_of(held, moves, gained, moved, row, rows - 1 - first, GROUP, SOFT)
+                    if SEVERAL:
+                        tl.debug_barrier()
+                    first += GROUP
                 # The rows' own values may not be there yet: another program puts them in order.
                 place = tl.load(order + row, mask=row < rows, other=0)
                 own = value_of(tl.load(unsorted + place, mask=row < rows, other=0.0), threshold, GAIN)
-                drops = drops_inside(scores, 0, rows, temperature, ROWS, SOFT)
-                at_anchor = drops_of_column(drops, row, rows - 1)
-                reference = tl.load(kept + rows + begin)
-                at = rows + begin
-                while at < rows + end:
-                    rank = at + tl.arange(0, TILE)
-                    there = rank < rows + end
-                    here = tl.load(scores + rank, mask=there, other=0.0)
-                    value = tl.load(kept + rank, mask=there, other=0.0)
-                    far = here
-                    if not SOFT:
-                        far = tl.load(heights + rank, mask=there, other=0.0) + carry.to(tl.float32)
-                    weight = weights_past(
-                        scores, row, rows, rows - 1, at_anchor, far, here, there, temperature, SOFT
-                    )  # fmt: skip
-                    held += weight
-                    moves += weight * (value - reference)[None, :]
-                    at += TILE
-                away = reference - own
-            gained = tl.sum(held, 1)
+                factor = factors(scores, row, rows, temperature, ROWS, SOFT)
+                gained *= factor
+                moved = moved * factor + (reference - own) * gained
             if channel == 0:
                 tl.store(partial + row, gained)
-            tl.store(partial + (1 + channel) * ROWS + row, tl.sum(moves, 1) + away * gained)
+            tl.store(partial + (1 + channel) * ROWS + row, moved)
 
 
 @triton.jit
@@ -315,8 +339,8 @@ def losses_of_lists(
 def pull_of_chunks(
     by_ranked, ordered, ordered_values, lengths, offsets, chunk_lists, first_chunks, used, rises, heights, row_sums,
     shift, total, tilt, by_sorted_value, pulls, to_rows, list_size, value_list, value_channel, k,
-    CHANNELS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, WIDE: tl.constexpr,
-    FLAT: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
+    CHANNELS: tl.constexpr, CHUNK: tl.constexpr, ROWS: tl.constexpr, GROUP: tl.constexpr, SEVERAL: tl.constexpr,
+    EACH: tl.constexpr, LANES: tl.constexpr, FLAT: tl.constexpr, SOFT: tl.constexpr, VALUES: tl.constexpr,
 ):  # fmt: skip
     """What pulls at each item, the sum of it over each chunk, and SoftSort's part for the rows, by chunk.
 
@@ -325,14 +349,14 @@ def pull_of_chunks(
     which, chunk, first_chunk, base = _chunk_at(offsets, chunk_lists, first_chunks, list_size, FLAT)
     if which >= 0:
         length, rows, begin, end = _reach(lengths, which, chunk, k, CHUNK)
-        scores, heights = ordered + base, heights + base
+        scores, heights = ordered + base, heights + base + rows
         total, tilt = total + base, tilt + base
         temperature = tl.load(used + which)
-        row = tl.arange(0, ROWS)
+        row, tile = tl.arange(0, ROWS), tl.arange(0, EACH * LANES)
         carry = _carry_at(scores, rises, first_chunk, chunk, rows, begin, end, temperature, SOFT)
         reached = (carry < LIMIT) & (begin < end)
         by_row = tl.zeros([ROWS], tl.float32)
-        sum_of_pull = tl.zeros([TILE], tl.float32)
+        sum_of_pull = tl.zeros([LANES], tl.float32)
         for channel in tl.static_range(CHANNELS):
             kept = ordered_values + base * value_list + channel * value_channel
             by_value = by_sorted_value
@@ -342,33 +366,59 @@ def pull_of_chunks(
             mass = tl.load(row_sums + which * k + row, mask=row < rows, other=1.0)
             pulled = tl.div_rn(tl.load(by_ranked + at_row, mask=row < rows, other=0.0), mass)
             away = tl.load(shift + at_row, mask=row < rows, other=0.0)
-            own = tl.load(kept + row, mask=row < rows, other=0.0)
-            drops = drops_inside(scores, 0, rows, temperature, ROWS, SOFT)
-            at_anchor = drops_of_column(drops, row, rows - 1)
             if chunk == 0:
+                drops = drops_inside(scores, 0, rows, temperature, ROWS, SOFT)
                 by_row = pull_inside(
                     drops, scores, kept, 0, rows, length, away, pulled, total, tilt, by_value, by_row,
                     ROWS, channel > 0, SOFT, VALUES,
                 )  # fmt: skip
             if reached:
-                at = rows + begin
-                while at < rows + end:
-                    rank = at + tl.arange(0, TILE)
-                    there = rank < rows + end
-                    here = tl.load(scores + rank, mask=there, other=0.0)
-                    value = tl.load(kept + rank, mask=there, other=0.0)
-                    far = here
-                    if not SOFT:
-                        far = tl.load(heights + rank, mask=there, other=0.0) + carry.to(tl.float32)
-                    weight = weights_past(
-                        scores, row, rows, rows - 1, at_anchor, far, here, there, temperature, SOFT
-                    )  # fmt: skip
-                    by_row, u = put_pull_past(
-                        scores, weight, value, own, away, pulled, row, rows - 1, rank, here, there, length,
-                        total, tilt, by_value, by_row, rows, channel > 0, SOFT, VALUES,
-                    )  # fmt: skip
-                    sum_of_pull += u
-                    at += TILE
+                level = tl.load(kept + row, mask=row < rows, other=0.0) + away
+                pulled *= factors(scores, row, rows, temperature, ROWS, SOFT)
+                at_anchor, unit = tl.load(scores + rows - 1), unit_of(temperature)
+                reference = tl.load(kept + rows + begin)
+                # SoftSort: a row and an item that are tied do not pull at one another. Both are with the anchor then.
+                own = tl.load(scores + row, mask=row < rows, other=0.0)
+                tied_row = own == at_anchor
+                from_above = tl.where(tied_row, 0.0, pulled)
+                slope_above, lift_above = tl.sum(from_above, 0), -tl.sum(from_above * level, 0)
+                ties, tied_values = tl.zeros([LANES], tl.float32), tl.zeros([LANES], tl.float32)
+                first = 0
+                while first < (1 if SOFT else rows):
+                    slopes = of_rows(pulled, row, rows - 1 - first, GROUP, SOFT)
+                    lifts = of_rows(-pulled * level, row, rows - 1 - first, GROUP, SOFT)
+                    again = (first > 0) | (channel > 0)
+                    at = begin
+                    while at < end:
+                        there = tile < end - at
+                        rank = rows + at
+                        here = tl.load(scores + rank + tile, mask=there, other=0.0)
+                        value = tl.load(kept + rank + tile, mask=there, other=0.0)
+                        start, slope = exponents(
+                            at_anchor, here, heights + at + tile, carry, there, unit, SOFT
+                        )  # fmt: skip
+                        weight = tl.exp2(start + first * slope)
+                        u, lean, held = polynomials(value, tl.exp2(slope), slopes, lifts, GROUP)
+                        if SOFT:
+                            tied = there & (here == at_anchor)
+                            u = tl.where(tied, slope_above * value + lift_above, u)
+                            ties += by_lane(tl.where(tied, 1.0, 0.0), EACH, LANES)
+                            tied_values += by_lane(tl.where(tied, value - reference, 0.0), EACH, LANES)
+                        u *= weight
+                        put(total + rank + tile, u, there, again, SEVERAL or channel > 0)
+                        if not SOFT:
+                            between = (at + 1 + first + tile).to(tl.float32)
+                            lean = lean * weight + between * u
+                            put(tilt + rank + tile, lean, there, again, SEVERAL or channel > 0)
+                            sum_of_pull += by_lane(u, EACH, LANES)
+                        if VALUES:
+                            put(by_value + rank + tile, held * weight, there, first > 0, SEVERAL)
+                        at += EACH * LANES
+                    tl.debug_barrier()
+                    first += GROUP
+                if SOFT:
+                    to_row = tl.sum(tied_values, 0) + tl.sum(ties, 0) * (reference - level)
+                    by_row += tl.where(tied_row, pulled * to_row, 0.0) * any_below(scores, own, length)
             tl.debug_barrier()
         if SOFT:
             tl.store(to_rows + (first_chunk + chunk) * ROWS + row, by_row)

@@ -188,7 +188,7 @@ def put_pull(
     """u_i(r) = scaled_i e_i(r) ((g_r − g_i) − δ_i), summed over the rows into the items' ``total`` and ``tilt``.
 
     NeuralSort keeps U_r = Σ_i u_i(r) and Σ_i u_i(r) (r − i). SoftSort keeps Σ_i u_i(r) sign(s_i − s_r), and what of it
-    goes to the rows. Returns that, and what was added to ``total``.
+    goes to the rows, which is returned.
     """
     pull = weight * scaled[:, None]
     u = pull * (difference - shift[:, None])
@@ -199,11 +199,10 @@ def put_pull(
     else:
         away = (column[None, :] - row[:, None]).to(tl.float32)
         _put(tilt + column, tl.sum(u * away, 0), there, ADD)
-    added = tl.sum(u, 0)
-    _put(total + column, added, there, ADD)
+    _put(total + column, tl.sum(u, 0), there, ADD)
     if VALUES:
         _put(by_value + column, tl.sum(pull, 0), there, ADD)
-    return by_row, added
+    return by_row
 
 
 @triton.jit
@@ -232,11 +231,10 @@ def pull_inside(
         here = tl.load(scores + row, mask=there, other=0.0)
         sign = sign_of(here[:, None], here[None, :])
         leave_below = any_below(scores, here, length)
-    by_row, _ = put_pull(
+    return put_pull(
         weight, own[None, :] - own[:, None], shift, scaled, sign, leave_below, row, row, there, total, tilt,
         by_value, by_row, ADD, SOFT, VALUES,
     )  # fmt: skip
-    return by_row
 
 
 @triton.jit
@@ -247,7 +245,7 @@ def put_pull_past(
     """As :func:`put_pull`, of items past the block's end; NeuralSort's r − i is taken in two parts, to the anchor."""
     if SOFT:
         mine = tl.load(scores + row, mask=row < stop, other=0.0)
-        by_row, added = put_pull(
+        by_row = put_pull(
             weight, value[None, :] - own[:, None], shift, scaled, sign_of(mine[:, None], here[None, :]),
             any_below(scores, mine, length), row, column, there, total, tilt, by_value, by_row, ADD, SOFT, VALUES,
         )  # fmt: skip
@@ -261,7 +259,7 @@ def put_pull_past(
         _put(total + column, added, there, ADD)
         if VALUES:
             _put(by_value + column, tl.sum(pull, 0), there, ADD)
-    return by_row, added
+    return by_row
 
 
 @triton.jit
@@ -284,7 +282,7 @@ def pull_beyond(
         here = value
         if SOFT:
             here = tl.load(scores + column, mask=there, other=0.0)
-        by_row, _ = put_pull_past(
+        by_row = put_pull_past(
             scores, weight, value, own, shift, scaled, row, anchor, column, here, there, length, total, tilt,
             by_value, by_row, stop, ADD, SOFT, VALUES,
         )  # fmt: skip
