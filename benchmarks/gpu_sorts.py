@@ -23,6 +23,8 @@ from pirank.sorts import NeuralSort, SoftSort, Sort, Tree, use_path
 LISTS, K = 16, 10
 LENGTHS = (200, 2_048, 10_000, 100_000, 1_000_000)
 VALUE_ERROR, GRADIENT_ERROR = 1e-6, 1e-5
+WRONG = 1e-3
+inaccurate: list[str] = []
 
 
 def sorts(length: int) -> dict[str, Sort]:
@@ -65,7 +67,9 @@ def measured(length: int) -> Iterator[dict[str, Any]]:
             relative_error(scores.grad, exact.grad),
         )
         if not (errors[0] <= VALUE_ERROR and errors[1] <= GRADIENT_ERROR):
-            raise SystemExit(f"wrong: {name}, {length} items: errors {errors}")
+            inaccurate.append(f"{name}, {length} items: errors {errors}")
+            if max(errors) > WRONG:
+                continue
         runs = {
             ("forward", "eager"): torch.no_grad()(forward),
             ("forward and backward", "eager"): both,
@@ -91,3 +95,5 @@ if __name__ == "__main__":
     require_gpu()
     where = gpu_machine()
     write_rows(given.out, (row | where for length in LENGTHS for row in measured(length)))
+    if inaccurate:
+        raise SystemExit("less exact than the target:\n" + "\n".join(inaccurate))

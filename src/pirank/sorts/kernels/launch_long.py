@@ -14,7 +14,7 @@ from pirank.sorts.kernels import long
 from pirank.sorts.kernels.launch_sort import list_of_items, sorted_lists
 from pirank.sorts.kernels.layout import MOST_ROWS, Layout, Linear, rows_at_once, tickets
 
-_LEAST_CHUNK, _MOST_CHUNK = 1024, 8192
+_LEAST_CHUNK, _MOST_CHUNK = 1024, 4096
 # Programs that keep a large device busy.
 _PROGRAMS = 1024
 _WIDE = 1024
@@ -26,7 +26,7 @@ _EACH, _MOST_GROUP = 4, 16
 # Rows from one weight that is a power of two to the next; those between follow from one another.
 _STRIDE = 4
 # Registers of a thread beside its two sums a row: with more there is room for fewer programs, and they wait for memory.
-_REGISTERS = 44
+_REGISTERS = 76
 
 
 @dataclass(frozen=True)
