@@ -56,6 +56,15 @@ def test_query_zscore_has_mean_0_and_spread_1_within_each_query():
     assert scaled[:1].abs().max() == 0
 
 
+@pytest.mark.parametrize("scale", [3e38, 1e-30])
+def test_query_zscore_of_numbers_whose_squares_no_float_holds(scale):
+    features = torch.tensor([[1.0, 0.5], [-1.0, 1.0], [1.0, 1.0], [1.0, 0.25]])
+    offsets = torch.tensor([0, 3, 4])
+    scaled, expected = (FeatureTransform("query-zscore", 2)(x, offsets) for x in (features * scale, features))
+    torch.testing.assert_close(scaled, expected)
+    assert expected[:3].abs().min() > 0
+
+
 @pytest.mark.parametrize("step", ["query-zscore", "query-rank"])
 def test_without_offsets_all_rows_are_one_query(step):
     features = some_features()

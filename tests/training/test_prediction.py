@@ -170,3 +170,15 @@ def test_labels_of_text_are_kept(tmp_path, ranker):
     (tmp_path / "in.txt").write_text("2 qid:1 1:2 2:1 3:1\n0 qid:1 1:0 2:4 3:2\n")
     predict_file(ranker, tmp_path / "in.txt", tmp_path / "out.csv")
     assert (tmp_path / "out.csv").read_text().splitlines()[1].startswith("2,1,")
+
+
+def test_a_quote_that_is_not_closed_takes_no_row_with_it(tmp_path, ranker):
+    source, target = tmp_path / "rows.csv", tmp_path / "ranked.csv"
+    rows = ["qid,title,a,b,c", '1,"ok, fine",1,2,3', '1,"open,1,2,3', "2,x,1,2,3", '2,"y",1,2,3']
+    source.write_text("\n".join(rows) + "\n")
+    with pytest.raises(DataError, match=r"rows.csv:3: not a line of CSV.*'1,\"open,1,2,3'"):
+        predict_file(ranker, source, target)
+    assert not target.exists()
+    source.write_text('qid,title,a,b,c\n1,"two\nlines",1,2,3\n1,5" disc,1,2,3\n')
+    predict_file(ranker, source, target)
+    assert '"two\nlines"' in target.read_text()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from pirank.data.csv_lines import delimiter_of, header, read_csv_lines
+from pirank.data.csv_lines import Counted, Counts, delimiter_of, header, read_csv_lines
 from pirank.data.errors import DataError
 from pirank.data.query_ids import ids_of
 from pirank.data.ranking_data import RankingData
@@ -136,12 +134,12 @@ def _read_csv(path: Path, columns: Columns, errors: str, sort_queries: bool, rea
     names = header(path)
     columns.feature_names(names, str(path))
     try:
-        counts = _Counts()
+        counts = Counts()
         batches = _csv_batches(path, names, columns, reached, counts)
         data = from_batches(batches, names, columns, sort_queries=sort_queries, where=str(path))
         if "" in data.query_ids:
             raise pa.ArrowInvalid("a query id is missing")
-        if counts.quotes % 2 or (counts.quotes and counts.lines != data.documents + 1):
+        if counts.doubtful(data.documents):
             raise pa.ArrowInvalid("a quote encloses a line break, or swallows lines")
     except (pa.ArrowInvalid, DataError):
         # Something is not a number, or a line is too long or too short: go through the lines to name it.
@@ -150,49 +148,14 @@ def _read_csv(path: Path, columns: Columns, errors: str, sort_queries: bool, rea
     return data
 
 
-@dataclass
-class _Counts:
-    """How many lines and quotes a text has."""
-
-    breaks: int = 0
-    quotes: int = 0
-    last: bytes = b"\n"
-
-    @property
-    def lines(self) -> int:
-        """The number of lines; the last one may end without a line break."""
-        return self.breaks + (self.last != b"\n")
-
-
-class _Counted(io.RawIOBase):
-    """The bytes of a stream, counted as they are read."""
-
-    def __init__(self, stream: Any, counts: _Counts) -> None:
-        super().__init__()
-        self._stream, self._counts = stream, counts
-
-    def readable(self) -> bool:
-        """It is there to be read."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """Up to ``size`` bytes."""
-        piece: bytes = self._stream.read(size)
-        counts = self._counts
-        counts.breaks += piece.count(b"\n")
-        counts.quotes += piece.count(b'"')
-        counts.last = piece[-1:] or counts.last
-        return piece
-
-
 def _csv_batches(
-    path: Path, names: list[str], columns: Columns, reached: Reached, counts: _Counts
+    path: Path, names: list[str], columns: Columns, reached: Reached, counts: Counts
 ) -> Iterator[Any]:
     needed = [names[i] for i in columns.places(names)]
     types = {name: pa.string() if name in (columns.query, columns.doc) else pa.float64() for name in needed}
     with opened_packed(path) as (stream, packed):
         reader = pa.csv.open_csv(
-            pa.PythonFile(_Counted(stream, counts), mode="r"),
+            pa.PythonFile(Counted(stream, counts), mode="r"),
             read_options=pa.csv.ReadOptions(block_size=_CSV_BLOCK),
             parse_options=pa.csv.ParseOptions(delimiter=delimiter_of(path)),
             convert_options=pa.csv.ConvertOptions(column_types=types, include_columns=needed),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +47,45 @@ def header(path: Path) -> list[str]:
             text=text,
         )
     return names
+
+
+@dataclass
+class Counts:
+    """How many lines and quotes a text has."""
+
+    breaks: int = 0
+    quotes: int = 0
+    last: bytes = b"\n"
+
+    @property
+    def lines(self) -> int:
+        """The number of lines; the last one may end without a line break."""
+        return self.breaks + (self.last != b"\n")
+
+    def doubtful(self, records: int) -> bool:
+        """Whether quotes may hide lines: they do not pair, or there are more lines than a header and these records."""
+        return self.quotes % 2 == 1 or (self.quotes > 0 and self.lines != records + 1)
+
+
+class Counted(io.RawIOBase):
+    """The bytes of a stream, counted as they are read."""
+
+    def __init__(self, stream: Any, counts: Counts) -> None:
+        super().__init__()
+        self._stream, self._counts = stream, counts
+
+    def readable(self) -> bool:
+        """It is there to be read."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to ``size`` bytes."""
+        piece: bytes = self._stream.read(size)
+        counts = self._counts
+        counts.breaks += piece.count(b"\n")
+        counts.quotes += piece.count(b'"')
+        counts.last = piece[-1:] or counts.last
+        return piece
 
 
 def read_csv_lines(
@@ -95,6 +137,15 @@ def read_csv_lines(
     )
     data.skipped = skipped
     return data
+
+
+def check_quotes(path: Path, counts: Counts, records: int) -> None:
+    """Refuse text in which a quote that is not closed took other lines with it; cells may hold line breaks."""
+    if not counts.doubtful(records):
+        return
+    for line, text, cells in _rows(path):
+        if isinstance(cells, str):
+            raise DataError(cells, path=str(path), line=line, text=text)
 
 
 def _rows(

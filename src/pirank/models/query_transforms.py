@@ -25,7 +25,7 @@ class QueryZScore(nn.Module):
     A feature that is constant within the query becomes 0.
 
     Example:
-        >>> QueryZScore(1)(torch.tensor([[1.0], [3.0], [5.0]]), torch.tensor([0, 2, 3])).flatten()
+        >>> QueryZScore(1)(torch.tensor([[1.0], [4.0], [5.0]]), torch.tensor([0, 2, 3])).flatten()
         tensor([-1.,  1.,  0.])
     """
 
@@ -33,16 +33,18 @@ class QueryZScore(nn.Module):
         super().__init__()
 
     def forward(self, features: Tensor, offsets: Tensor | None = None) -> Tensor:
+        # In units of the query's largest value, so that neither sums nor squares of large numbers overflow.
+        least = torch.finfo(features.dtype).tiny
         if offsets is None:
-            centred = features - features.mean(0)
+            unit = features / features.abs().amax(0).clamp(min=least)
+            centred = unit - unit.mean(0)
             spread = centred.square().mean(0).sqrt().expand_as(centred)
-            size = features.abs().amax(0).expand_as(centred)
         else:
             lengths = offsets.diff()
-            centred = features - _per_query("mean", features, offsets, lengths)
+            unit = features / _per_query("max", features.abs(), offsets, lengths).clamp(min=least)
+            centred = unit - _per_query("mean", unit, offsets, lengths)
             spread = _per_query("mean", centred.square(), offsets, lengths).sqrt()
-            size = _per_query("max", features.abs(), offsets, lengths)
-        varies = spread > 1e-6 * size
+        varies = spread > 1e-6
         return torch.where(varies, centred / torch.where(varies, spread, 1), 0)
 
 

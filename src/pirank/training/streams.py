@@ -19,7 +19,7 @@ from torch import Tensor
 
 from pirank.data import DataError
 from pirank.data.columnar import arrow_batches
-from pirank.data.csv_lines import delimiter_of, header
+from pirank.data.csv_lines import Counted, Counts, check_quotes, delimiter_of, header
 from pirank.data.sources import format_of, opened, text_blocks
 from pirank.data.svmlight import DenseWidths
 from pirank.data.svmlight_blocks import parse_regular
@@ -163,8 +163,8 @@ def _table(
             file = pa.parquet.ParquetFile(path, pre_buffer=False)  # pre-buffering keeps all of the file
             names, batches = file.schema_arrow.names, file.iter_batches(_ROWS)
         elif kind == "csv":
-            names = header(path)
-            batches = _csv_batches(path, names, features, query, not_features)
+            names, counts = header(path), Counts()
+            batches = _csv_batches(path, names, features, query, not_features, counts)
         else:
             schema, batches_of = arrow_batches(path)
             names = schema.names
@@ -176,6 +176,8 @@ def _table(
             row += batch.num_rows
             if progress is not None:
                 progress(batch.num_rows)
+        if kind == "csv":
+            check_quotes(path, counts, row)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as problem:
         raise DataError(f"not a whole {kind} file: {problem}", path=str(path)) from None
 
@@ -227,14 +229,19 @@ def _block(batch: Any, chosen: Sequence[str], query: str, path: Path, first_row:
 
 
 def _csv_batches(
-    path: Path, names: Sequence[str], features: Sequence[str] | None, query: str, not_features: Sequence[str]
+    path: Path,
+    names: Sequence[str],
+    features: Sequence[str] | None,
+    query: str,
+    not_features: Sequence[str],
+    counts: Counts,
 ) -> Iterator[Any]:
     numbers = set(features or [n for n in names if n != query and n not in not_features])
     # All but the features stay text, and are written again as they were.
     types = {name: pa.float32() if name in numbers else pa.string() for name in names}
     with opened(path) as stream:
         yield from pa.csv.open_csv(
-            pa.PythonFile(stream, mode="r"),
+            pa.PythonFile(Counted(stream, counts), mode="r"),
             read_options=pa.csv.ReadOptions(block_size=_CSV_BLOCK),
             parse_options=pa.csv.ParseOptions(delimiter=delimiter_of(path)),
             convert_options=pa.csv.ConvertOptions(column_types=types, strings_can_be_null=False),
