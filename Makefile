@@ -61,6 +61,7 @@ bench-gpu:
 	$(ON_GPU) benchmarks/gpu_ragged.py --out $(RESULTS)/gpu-ragged.csv
 	$(ON_GPU) benchmarks/gpu_sorts.py --out $(RESULTS)/gpu-sorts.csv
 	$(ON_GPU) benchmarks/gpu_losses.py --draw --out $(RESULTS)/gpu-losses.csv
+	$(ON_GPU) benchmarks/training.py --draw --out $(RESULTS)/training.csv
 
 clean:
 	rm -rf .venv dist build site .pytest_cache .mypy_cache .ruff_cache
