@@ -68,7 +68,6 @@ class Checkpoints:
             tensors |= {f"optimizer/{parameter}/{name}": value for name, value in values.items()}
         position = {
             "progress": progress.as_dict(),
-            "data": batches.contents,
             "batches": batches.state_dict(),
             "optimizer": [_plain(group) for group in state["param_groups"]],
             "processes": fabric.world_size,
@@ -87,7 +86,7 @@ class Checkpoints:
                 f"{self.path} was written by {position['processes']} processes and cannot go on with "
                 f"{fabric.world_size}: start as many as before"
             )
-        if position.get("data", batches.contents) != batches.contents:
+        if position["batches"].get("contents", batches.contents) != batches.contents:
             raise TrainingError(
                 f"{self.path} was written while training on other data: lists, labels or the number of features have "
                 "changed since; bring the data back, or train anew in another folder"

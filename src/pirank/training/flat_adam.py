@@ -132,13 +132,9 @@ def _fits(optimizer: Optimizer) -> bool:
         and not (groups[0]["amsgrad"] or groups[0]["maximize"])
         and not any(group["weight_decay"] for group in groups[1:])
         and all(isinstance(group["lr"], Tensor) for group in groups)
-        and all(p.dtype == torch.float32 and p.is_contiguous() and _served(p.device) for p in parameters)
+        and all(p.dtype == torch.float32 and p.is_contiguous() and runs_kernels(p.device) for p in parameters)
         and math.prod(groups[0]["betas"]) > 0
     )
-
-
-def _served(device: torch.device) -> bool:
-    return runs_kernels(device)
 
 
 def _state_of(optimizer: Optimizer, parameter: Tensor) -> dict[str, Tensor]:

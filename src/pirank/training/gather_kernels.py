@@ -19,15 +19,15 @@ _MOST_WIDE = 1024
 
 
 @triton.jit
-def _list_at(at, table, columns, most, which):
-    """Where a list of this step begins among its documents, and how long it is."""
+def _list_at(at, table, columns, which):
+    """Where a list of this step begins among its documents, and how long it is: the halves behind two columns."""
     step = table + tl.load(at) * columns
-    return tl.load(step + 2 + which), tl.load(step + 2 + most + which)
+    return tl.load(step + 2 + which), tl.load(step + 1 + columns // 2 + which)
 
 
 @triton.jit(do_not_specialize=["lists", "width", "rows"])
 def _gather(
-    at, table, planned, labels, chosen, real, listed, mask, columns, most, lists, width, rows,
+    at, table, planned, labels, chosen, real, listed, mask, columns, lists, width, rows,
     WIDE: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """The documents of a step and which rows they fill; their labels in lists, and which places those fill."""
@@ -35,7 +35,7 @@ def _gather(
     begin = tl.load(step + 1)
     which = tl.program_id(0)
     if which < lists:
-        offset, length = _list_at(at, table, columns, most, which)
+        offset, length = _list_at(at, table, columns, which)
         first = 0
         while first < width:
             item = first + tl.arange(0, WIDE)
@@ -52,10 +52,10 @@ def _gather(
 
 
 @triton.jit(do_not_specialize=["width"])
-def _into_lists(at, table, scores, listed, columns, most, width, WIDE: tl.constexpr):
+def _into_lists(at, table, scores, listed, columns, width, WIDE: tl.constexpr):
     """The scores of each list in its row, 0 behind them."""
     which = tl.program_id(0)
-    offset, length = _list_at(at, table, columns, most, which)
+    offset, length = _list_at(at, table, columns, which)
     first = 0
     while first < width:
         item = first + tl.arange(0, WIDE)
@@ -65,10 +65,10 @@ def _into_lists(at, table, scores, listed, columns, most, width, WIDE: tl.conste
 
 
 @triton.jit(do_not_specialize=["width", "rows"])
-def _out_of_lists(at, table, listed, scores, columns, most, width, rows, WIDE: tl.constexpr):
+def _out_of_lists(at, table, listed, scores, columns, width, rows, WIDE: tl.constexpr):
     """Back again; the last program gives 0 to the rows that no document fills."""
     which = tl.program_id(0)
-    offset, length = _list_at(at, table, columns, most, which)
+    offset, length = _list_at(at, table, columns, which)
     first = 0
     while first < length:
         item = first + tl.arange(0, WIDE)
@@ -104,11 +104,10 @@ def gather(
     real = torch.empty(rows, 1, device=planned.device)
     listed = labels.new_empty(lists, width)
     mask = torch.empty(lists, width, dtype=torch.bool, device=planned.device)
-    columns = table.shape[1]
     with torch.cuda.device_of(planned):
         _gather[(lists + triton.cdiv(rows, _ROWS),)](
-            at, table, planned, labels, chosen, real, listed, mask, columns, (columns - 2) // 2, lists, width,
-            rows, WIDE=_wide(width), ROWS=_ROWS,
+            at, table, planned, labels, chosen, real, listed, mask, table.shape[1], lists, width, rows,
+            WIDE=_wide(width), ROWS=_ROWS,
         )  # fmt: skip
     return chosen, real, listed, mask
 
@@ -125,10 +124,9 @@ class _IntoLists(torch.autograd.Function):
         ctx.save_for_backward(at, table)
         ctx.rows = scores.numel()
         listed = scores.new_empty(lists, width)
-        columns = table.shape[1]
         with torch.cuda.device_of(scores):
             _into_lists[(lists,)](
-                at, table, scores.contiguous(), listed, columns, (columns - 2) // 2, width, WIDE=_wide(width)
+                at, table, scores.contiguous(), listed, table.shape[1], width, WIDE=_wide(width)
             )
         return listed
 
@@ -138,10 +136,10 @@ class _IntoLists(torch.autograd.Function):
         at, table = ctx.saved_tensors
         listed = gradients[0].contiguous()
         lists, width = listed.shape
-        scores, columns = listed.new_empty(ctx.rows), table.shape[1]
+        scores = listed.new_empty(ctx.rows)
         with torch.cuda.device_of(listed):
             _out_of_lists[(lists,)](
-                at, table, listed, scores, columns, (columns - 2) // 2, width, ctx.rows, WIDE=_wide(width)
+                at, table, listed, scores, table.shape[1], width, ctx.rows, WIDE=_wide(width)
             )
         return scores, None, None, None, None
 
