@@ -292,7 +292,8 @@ def test_light_and_dark_follow_the_system_until_the_reader_chooses(page):
     assert ink == "rgb(163, 172, 183)"
     page.find_element("id", "theme").click()
     assert paper(page) == "rgb(255, 255, 255)"
-    for _ in range(5):  # the browser writes down what a page stores a moment later
+    time.sleep(1)  # what a page stores is on its way for a moment, and lost if the page is left before
+    for _ in range(5):  # the browser writes it down a moment later
         page.refresh()
         if paper(page) == "rgb(255, 255, 255)":
             break
